@@ -13,7 +13,7 @@ from estimator_spec.convert.keras_columns.dense import add_dense, add_origin, is
 from estimator_spec.convert.keras_columns.expressions import Call, Name, call
 from estimator_spec.convert.keras_columns.kind import class_name, count, unknown_column
 from estimator_spec.convert.keras_columns.lookups import Table, lengths_of, look_up
-from estimator_spec.convert.keras_columns.plan import Plan, Variable
+from estimator_spec.convert.keras_columns.plan import Plan
 
 LAYERS = ("input_layer", "linear_model", "sequence_input_layer")
 # For columns of which some are sequences.
@@ -139,17 +139,16 @@ def add_linear_model(plan: Plan, columns: Any, units: int, sparse_combiner: str)
             dense = call("keras.layers.Dense", units, **options)
             terms.append(plan.layer(f"{name}_sum", Call(dense, (values,))))
             shape = (dense_size(column), units)
-            plan.variables.append(Variable(name, "kernel", shape, (weights,)))
+            plan.variable(name, "kernel", shape, (weights,))
     total = terms[0]
     if len(terms) > 1:
-        total = plan.layer("linear_sum", Call(call("keras.layers.Add"), (terms,)))
+        total = plan.layer("linear_sum", Call(call("Sum", name="linear_sum"), (terms,)))
     return add_bias(plan, total, units, "linear_bias", ("linear_model/bias_weights",))
 
 
 def add_bias(plan: Plan, tensor: Name, units: int, name: str, sources: tuple[str, ...]) -> Name:
     """Adds a bias to a tensor."""
-    name = plan.identifier(name, ("bias", name), kind="layer")
-    plan.variables.append(Variable(name, "bias", (units,), sources))
+    plan.variable(name, "bias", (units,), sources)
     return plan.layer(f"{name}_added", Call(call("Bias", name=name), (tensor,)))
 
 

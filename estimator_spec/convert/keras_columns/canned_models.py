@@ -10,7 +10,7 @@ import tensorflow as tf
 from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.convert.keras_columns import assembly, distributed, head_outputs, optimizers
 from estimator_spec.convert.keras_columns.expressions import Call, Name, call
-from estimator_spec.convert.keras_columns.plan import FEATURES, Input, Plan, Variable
+from estimator_spec.convert.keras_columns.plan import FEATURES, Input, Plan
 from estimator_spec.heads.description import describe
 
 _BATCH_NORM = {"momentum": 0.999, "epsilon": 0.001}
@@ -54,14 +54,17 @@ def add_canned_model(plan: Plan, model: CannedModel, embeddings: str = distribut
     heads = describe(model.head)
     dimension = sum(head.logits_dimension for head in heads)
     if embeddings == distributed.DISTRIBUTED:
-        plan.scope = _DEEP_SCOPE
+        plan.scope, plan.part = _DEEP_SCOPE, "dnn"
         deep = [column for part in model.parts if part.scope == "dnn" for column in part.columns]
         distributed.add_embeddings(plan, deep)
         plan.scope = ""
-    logits = [_PARTS[part.scope](plan, part, dimension) for part in model.parts]
+    logits = []
+    for part in model.parts:
+        plan.part = part.scope
+        logits.append(_PARTS[part.scope](plan, part, dimension))
     total = logits[0]
     if len(logits) > 1:
-        total = plan.layer("summed_logits", Call(call("keras.layers.Add"), (logits,)))
+        total = plan.layer("summed_logits", Call(call("Sum", name="summed_logits"), (logits,)))
     head_outputs.add_heads(plan, heads, total)
     optimizers.add_optimizers(plan, model)
 
@@ -92,12 +95,11 @@ def _add_deep(plan: Plan, part: ModelPart, units: int) -> Name:
 def _add_dense(plan: Plan, inputs: Name, name: str, units: int, activation: str | None) -> Name:
     options = {} if activation is None else {"activation": activation}
     label = "logits_layer" if name == "logits" else name
-    label = plan.identifier(label, ("dense", name), kind="layer")
     dense = call("keras.layers.Dense", units, **options, name=label)
     outputs = plan.layer("deep_logits" if name == "logits" else name, Call(dense, (inputs,)))
     for attribute, shape in (("kernel", (None, units)), ("bias", (units,))):
         source = f"dnn/{name}/{attribute}"
-        plan.variables.append(Variable(label, attribute, shape, (source,)))
+        plan.variable(label, attribute, shape, (source,))
     return outputs
 
 
@@ -105,7 +107,7 @@ def _add_batch_norm(plan: Plan, inputs: Name, scope: str, name: str) -> Name:
     layer = call("keras.layers.BatchNormalization", **_BATCH_NORM, name=name)
     for attribute in ("gamma", "beta", "moving_mean", "moving_variance"):
         sources = (f"{scope}/{name}/{attribute}",)
-        plan.variables.append(Variable(name, attribute, (None,), sources))
+        plan.variable(name, attribute, (None,), sources)
     return plan.layer(f"{name}_outputs", Call(layer, (inputs,)))
 
 

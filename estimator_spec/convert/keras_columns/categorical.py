@@ -126,7 +126,7 @@ def _weighted(column: Any, plan: Plan) -> Ids:
     key = column.weight_feature_key
     plan.differ(
         column.name,
-        "dense ids beside dense weights",
+        "dense weights",
         "the column fails, or shifts the weights, unless they are 0 exactly where ids are missing; "
         "here each id has the weight at its place",
     )
@@ -187,9 +187,9 @@ CATEGORICAL: dict[str, Kind] = {
     ),
     "WeightedCategoricalColumn": Kind(
         "weighted_categorical_column",
-        "`weights_at` the places of the ids",
+        "`weights_of` the ids",
         "`ReLU` of the weights, for `mean` and `sqrtn`",
-        "dense ids beside dense weights, where the column fails",
+        "dense weights, where the column fails",
         _weighted,
     ),
     "SequenceCategoricalColumn": Kind(

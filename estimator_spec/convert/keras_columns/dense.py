@@ -27,6 +27,7 @@ from estimator_spec.convert.keras_columns.lookups import (
     Table,
     add_ids,
     look_up_column,
+    steps_name,
     tpu_table,
 )
 from estimator_spec.convert.keras_columns.plan import Input, Origin, Plan, feature
@@ -131,6 +132,7 @@ def _embedding(column: Any, plan: Plan) -> Name:
         (f"{scope_name(column)}/embedding_weights",),
         column.max_norm,
         column.trainable,
+        column.use_safe_embedding_lookup,
     )
     return look_up_column(column, plan, table)
 
@@ -138,9 +140,16 @@ def _embedding(column: Any, plan: Plan) -> Name:
 def _shared(column: Any, plan: Plan) -> Name:
     creator = column.shared_embedding_column_creator
     with tf.Graph().as_default():  # the one public way to the name of the table
-        name = creator.embedding_weights.op.name
+        weights = creator.embedding_weights
     table = Table(
-        name, int(creator.dimension), column.combiner, (name,), column.max_norm, is_shared=True
+        weights.op.name,
+        int(creator.dimension),
+        column.combiner,
+        (weights.op.name,),
+        column.max_norm,
+        weights.trainable,
+        column.use_safe_embedding_lookup,
+        is_shared=True,
     )
     return look_up_column(column, plan, table)
 
@@ -155,6 +164,7 @@ def _shared_v1(column: Any, plan: Plan) -> Name:
         sources,
         column.max_norm,
         column.trainable,
+        column.use_safe_embedding_lookup,
         is_shared=True,
     )
     return look_up_column(column, plan, table)
@@ -167,7 +177,7 @@ def _tpu(column: Any, plan: Plan) -> Name | Item:
 
 def _sequence_numeric(column: Any, plan: Plan) -> Name:
     plan.examples[column.key] = tf.io.VarLenFeature(column.dtype)
-    name = plan.identifier(column.key, ("steps", column))
+    name = steps_name(column, plan)
     arguments: dict[str, Any] = {}
     if column.default_value:
         arguments["default"] = float(column.default_value)

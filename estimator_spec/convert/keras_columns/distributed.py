@@ -56,7 +56,7 @@ def add_embeddings(
             "none. Leave it out, or make the columns with tpu_columns.embedding_column."
         )
     resolved = None if spec is None else resolved_spec.resolve(spec)
-    whole = plan.identifier("distributed_embedding", "distributed", kind="layer")
+    whole = "distributed_embedding"
     features: dict[str, Any] = {}
     ids: dict[str, Name] = {}
     weights: dict[str, Name] = {}
@@ -65,7 +65,7 @@ def add_embeddings(
         name = lookups.table_layer(table, plan)
         source, steps = lookups.valid_ids(column, plan)
         combiner = table.combiner or "mean"
-        ids[column.name], weights[column.name] = lookups.add_factors(source, plan, combiner, steps)
+        ids[column.name], weights[column.name] = lookups.add_factors(source, plan, table, steps)
         sharing = [other for other in found if lookups.tpu_table(other).name == table.name]
         options = {"combiner": combiner, **_device(plan, resolved, name, sharing)}
         options["initializer"] = call("keras.initializers.get", Name("initializer"))

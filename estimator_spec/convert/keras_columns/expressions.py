@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 _WIDTH = 88
 _INDENT = "    "
 
@@ -154,6 +156,8 @@ def render(
 
 def literal(value: Any) -> str:
     """Returns the source text of a plain value; strings have double quotes where they can."""
+    if isinstance(value, np.generic):
+        value = value.item()
     text = repr(value)
     if isinstance(value, (str, bytes)) and text.endswith("'") and '"' not in text:
         prefix, _, rest = text.partition("'")

@@ -4,38 +4,30 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import dis
 import functools
 import inspect
-import textwrap
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
+
+from estimator_spec.convert.keras_columns.statements import function_text
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
 
-class FunctionSource(NamedTuple):
-    """The source of a function.
-
-    Attributes:
-        imports: import statements that it needs.
-        text: its definition.
-    """
-
-    imports: tuple[str, ...]
-    text: str
-
-
-def write_function(function: Callable[..., Any], name: str, what: str) -> FunctionSource:
+def write_function(function: Callable[..., Any], name: str, what: str) -> str:
     """Returns the source of a function under a name.
 
-    Names that the function reads from its module or from functions around it become constants, if
-    they are numbers, strings or lists of them; modules become imports.
+    Names that the function reads from its module or from functions around it become variables of
+    its own, if they are numbers, strings or lists of them, or TensorFlow's; modules become imports.
 
     Args:
-        function: a function, a lambda, or a `functools.partial` of one.
+        function: a function, a lambda, one of TensorFlow, or a `functools.partial` of one.
         name: the name.
         what: what it is, for errors.
 
@@ -45,7 +37,7 @@ def write_function(function: Callable[..., Any], name: str, what: str) -> Functi
     return _write(function, name, what, (), f"Returns what {what} makes of a feature.")
 
 
-def write_loss(function: Callable[..., Any], name: str) -> FunctionSource:
+def write_loss(function: Callable[..., Any], name: str) -> str:
     """Returns the source of a loss function of labels and logits, which Keras can save by name.
 
     Args:
@@ -58,12 +50,12 @@ def write_loss(function: Callable[..., Any], name: str) -> FunctionSource:
     what = f"the loss_fn {getattr(function, '__name__', name)!r}"
     found = _write(function, name, what, ("labels", "logits"), "Returns the losses of examples.")
     decorator = '@keras.saving.register_keras_serializable("columns")'
-    return found._replace(text=f"{decorator}\n{found.text}")
+    return f"{decorator}\n{found}"
 
 
 def _write(
     function: Callable[..., Any], name: str, what: str, wanted: tuple[str, ...], docstring: str
-) -> FunctionSource:
+) -> str:
     """Returns the source of a function of the wanted arguments, in any order; (): of any one."""
     bound: dict[str, Any] = {}
     while isinstance(function, functools.partial):
@@ -71,23 +63,25 @@ def _write(
             raise ValueError(f"{what} is a functools.partial of positional arguments. Name them.")
         bound = {**function.keywords, **bound}
         function = function.func
-    node = _find(function, what)
-    arguments = [argument.arg for argument in node.args.args if argument.arg not in bound]
-    if wanted and sorted(arguments) != sorted(wanted):
-        raise ValueError(f"{what} must take {' and '.join(wanted)}, but takes {arguments}.")
-    if not wanted and len(arguments) != 1:
-        raise ValueError(f"{what} must take one argument, but takes {arguments}.")
-    values, imports = _read_names(node, function, bound, what)
-    if isinstance(node, ast.Lambda):
-        body: list[ast.stmt] = [ast.Return(node.body)]
+    path = _path_in_tensorflow(function)
+    if path is not None:
+        arguments = list(wanted) or ["value"]
+        given = [f"{each}={each}" for each in wanted] or ["value"]
+        given += [f"{key}={_plain(value, key, what)!r}" for key, value in bound.items()]
+        setup, body = [], [f"return {path.replace('tensorflow', 'tf', 1)}({', '.join(given)})"]
     else:
-        body = node.body
-    statements = [statement for statement in body if not _is_docstring(statement)]
-    lines = [f"def {name}({', '.join(f'{argument}: Any' for argument in arguments)}) -> Any:"]
-    lines.append(f'    """{docstring}"""')
-    lines += [f"    {key} = {value!r}" for key, value in values.items()]
-    lines += [textwrap.indent(ast.unparse(statement), "    ") for statement in statements]
-    return FunctionSource(tuple(imports), "\n".join(lines))
+        node = _find(function, what)
+        arguments = [argument.arg for argument in node.args.args if argument.arg not in bound]
+        if wanted and sorted(arguments) != sorted(wanted):
+            raise ValueError(f"{what} must take {' and '.join(wanted)}, but takes {arguments}.")
+        if not wanted and len(arguments) != 1:
+            raise ValueError(f"{what} must take one argument, but takes {arguments}.")
+        setup = _setup(function, bound, what)
+        statements = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
+        body = [ast.unparse(each) for each in statements if not _is_docstring(each)]
+    signature = f"{name}({', '.join(f'{argument}: Any' for argument in arguments)}) -> Any"
+    lines = "\n".join([*setup, *body]).split("\n")
+    return function_text(signature, docstring, lines)
 
 
 def _find(function: Any, what: str) -> Any:
@@ -143,36 +137,64 @@ def _same_code(node: Any, function: Any) -> bool:
     return set(mine[0]) == set(theirs[0]) | free and mine[1] == theirs[1]
 
 
-def _read_names(
-    node: Any, function: Any, bound: dict[str, Any], what: str
-) -> tuple[dict[str, Any], list[str]]:
-    """Returns the plain values, and the imports, of the names that a function reads."""
-    closure = inspect.getclosurevars(function)
-    defaults = _defaults(function)
-    values: dict[str, Any] = {key: _plain(value, key, what) for key, value in bound.items()}
-    values.update({k: _plain(v, k, what) for k, v in defaults.items() if k not in values})
-    imports = []
-    for name, value in {**closure.globals, **closure.nonlocals}.items():
-        if isinstance(value, types.ModuleType) or _is_api(value):
+def _setup(function: Any, bound: dict[str, Any], what: str) -> list[str]:
+    """Returns statements that define the names that a function reads, but for its arguments."""
+    values = {key: value for key, value in _defaults(function).items() if key not in bound}
+    lines = [f"{key} = {_plain(value, key, what)!r}" for key, value in {**bound, **values}.items()]
+    read = {**inspect.getclosurevars(function).nonlocals}
+    for name in dict.fromkeys(_globals_of(function.__code__)):
+        if name in function.__globals__:
+            read[name] = function.__globals__[name]
+        elif not hasattr(builtins, name):
+            raise ValueError(_unreadable(what, name))
+    for name, value in read.items():
+        path = _path_in_tensorflow(value)
+        if path == "tensorflow":
+            lines += [] if name == "tf" else [f"import tensorflow as {name}"]
+        elif path is not None:
+            lines += ["import tensorflow", f"{name} = {path}"]
+        elif isinstance(value, types.ModuleType):
             module = value.__name__
-            module = _PUBLIC.get(module.partition(".")[0], module)
-            if module == "tensorflow" and value.__name__ not in _PUBLIC_TENSORFLOW:
-                raise ValueError(_unreadable(what, name))
-            imports.append(f"import {module} as {name}" if module != name else f"import {name}")
+            lines.append(f"import {module} as {name}" if module != name else f"import {name}")
         else:
-            values[name] = _plain(value, name, what)
-    del node
-    return values, imports
+            lines.append(f"{name} = {_plain(value, name, what)!r}")
+    return list(dict.fromkeys(lines))
+
+
+def _globals_of(code: types.CodeType) -> Iterator[str]:
+    """Yields the global names that code reads, and that of functions within it."""
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _globals_of(constant)
+
+
+def _path_in_tensorflow(value: Any) -> str | None:
+    """Returns the path of a function, or module, of TensorFlow, such as `tensorflow.math.log1p`."""
+    if isinstance(value, types.ModuleType) and value.__name__ in _PUBLIC_TENSORFLOW:
+        return "tensorflow"
+    if not callable(value) and not isinstance(value, types.ModuleType):
+        return None
+    # `tf` itself may have more names, of TensorFlow 1, that `run` gives it.
+    todo, found = [("tensorflow", tf.compat.v2)], []
+    seen = {id(tf.compat.v2)}
+    for path, module in todo:
+        for name, child in list(vars(module).items()):
+            if name.startswith("_"):
+                continue
+            if child is value:
+                found.append(f"{path}.{name}")
+            if isinstance(child, types.ModuleType) and id(child) not in seen:
+                seen.add(id(child))
+                if child.__name__.startswith("tensorflow."):
+                    todo.append((f"{path}.{name}", child))
+    return min(found, key=lambda path: (".compat." in path, path.count("."), path), default=None)
 
 
 # `import tensorflow as tf` is the public module, by whatever name its parts have.
-_PUBLIC = {"tensorflow": "tensorflow", "keras": "keras"}
 _PUBLIC_TENSORFLOW = ("tensorflow", "tensorflow._api.v2.v2")
-
-
-def _is_api(value: Any) -> bool:
-    """Returns whether a value stands for TensorFlow in an old program (`run` puts it there)."""
-    return isinstance(value, types.ModuleType)
 
 
 def _defaults(function: Any) -> dict[str, Any]:

@@ -51,6 +51,25 @@ def bias_layer() -> Any:
 
 
 @functools.cache
+def sum_layer() -> Any:
+    """Returns the class of a layer that sums tensors."""
+    keras = load_extra("keras", EXTRA)
+
+    @keras.saving.register_keras_serializable("columns")
+    class Sum(keras.layers.Layer):
+        """Sums tensors, also those of no example, which `keras.layers.Add` takes for a bias."""
+
+        def call(self, inputs: Any) -> Any:
+            """Returns the sum."""
+            total = inputs[0]
+            for each in inputs[1:]:
+                total = total + each
+            return total
+
+    return Sum
+
+
+@functools.cache
 def poisson_loss() -> Any:
     """Returns the class of the loss of counts, from logits."""
     keras = load_extra("keras", EXTRA)
@@ -116,13 +135,13 @@ def own_loss() -> Any:
 
 @functools.cache
 def optimizers() -> dict[str, Any]:
-    """Returns the classes of optimizers that sum the gradients of a row first, by name."""
+    """Returns the classes of optimizers that have the rules of older ones, by name."""
     keras = load_extra("keras", EXTRA)
 
     class RowsSummed:
-        """Sums the gradients of a row that a batch has several times, as TensorFlow 1 does.
+        """Sums the gradients of a row that a batch has several times, as older optimizers do.
 
-        Keras' optimizers take the square of each of them.
+        Keras' optimizers take the square, and the norm, of each of them.
         """
 
         def apply(self, grads: Any, trainable_variables: Any = None) -> None:
@@ -130,32 +149,132 @@ def optimizers() -> dict[str, Any]:
             summed = [sum_rows(gradient) for gradient in grads]
             super().apply(summed, trainable_variables)  # type: ignore[misc]
 
+        def _clip_gradients(self, grads: Any) -> Any:
+            """Returns clipped gradients; those of rows stay gradients of rows."""
+            values = [gradient.values if is_of_rows(gradient) else gradient for gradient in grads]
+            clipped = super()._clip_gradients(values)  # type: ignore[misc]
+            return [
+                tf.IndexedSlices(new, old.indices, old.dense_shape) if is_of_rows(old) else new
+                for old, new in zip(grads, clipped, strict=True)
+            ]
+
+    class RowsLookedUp(RowsSummed):
+        """Updates the rows that a step looks up, and no others, on TensorFlow's backend."""
+
+        slots: tuple[str, ...] = ()  # attributes with the slots of all variables
+
+        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+            """Updates a variable and its slots."""
+            number = self._get_variable_index(variable)  # type: ignore[attr-defined]
+            lists = [getattr(self, name) for name in self.slots]
+            changed = [variables[number] for variables in lists if variables]
+            if not changed or not is_of_rows(gradient):
+                super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
+                return
+            changed.append(variable)
+            before = [tf.identity(keras.ops.convert_to_tensor(each)) for each in changed]
+            super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
+            rows = gradient.indices[:, tf.newaxis]
+            for each, old in zip(changed, before, strict=True):
+                new = tf.gather(keras.ops.convert_to_tensor(each), gradient.indices)
+                kept = tf.tensor_scatter_nd_update(old, rows, new)
+                self.assign(each, kept)  # type: ignore[attr-defined]
+
+    @keras.saving.register_keras_serializable("columns")
+    class Adadelta(RowsLookedUp, keras.optimizers.Adadelta):
+        """Adadelta of the rows that a step looks up."""
+
+        slots = ("_accumulated_grads", "_accumulated_delta_vars")
+
     @keras.saving.register_keras_serializable("columns")
     class Adagrad(RowsSummed, keras.optimizers.Adagrad):
-        """Adagrad with one gradient a row."""
+        """Adagrad with one gradient a row, which adds epsilon to the root of the accumulator."""
+
+        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+            """Updates a variable and its slots."""
+            accumulator = self._accumulators[self._get_variable_index(variable)]
+            self.assign_add(accumulator, keras.ops.square(gradient))
+            change = keras.ops.multiply(learning_rate, gradient)
+            root = keras.ops.add(keras.ops.sqrt(accumulator), self.epsilon)
+            self.assign_sub(variable, keras.ops.divide(change, root))
 
     @keras.saving.register_keras_serializable("columns")
     class Adam(RowsSummed, keras.optimizers.Adam):
         """Adam with one gradient a row."""
 
     @keras.saving.register_keras_serializable("columns")
-    class Ftrl(RowsSummed, keras.optimizers.Ftrl):
-        """FTRL with one gradient a row."""
+    class Adamax(RowsLookedUp, keras.optimizers.Adamax):
+        """Adamax of the rows that a step looks up."""
+
+        slots = ("_m", "_u")
 
     @keras.saving.register_keras_serializable("columns")
-    class RMSprop(RowsSummed, keras.optimizers.RMSprop):
-        """RMSprop with one gradient a row."""
+    class Ftrl(RowsLookedUp, keras.optimizers.Ftrl):
+        """FTRL of the rows that a step looks up."""
 
-    return {kind.__name__: kind for kind in (RowsSummed, Adagrad, Adam, Ftrl, RMSprop)}
+        slots = ("_accumulators", "_linears")
+
+    @keras.saving.register_keras_serializable("columns")
+    class RMSprop(RowsLookedUp, keras.optimizers.RMSprop):
+        """RMSprop of the rows that a step looks up."""
+
+        slots = ("_velocities", "_momentums", "_average_gradients")
+
+    @keras.saving.register_keras_serializable("columns")
+    class Keras2RMSprop(RowsSummed, keras.optimizers.RMSprop):
+        """RMSprop without momentum of Keras 2, which adds epsilon to the root."""
+
+        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+            """Updates a variable and its slots."""
+            ops, number = keras.ops, self._get_variable_index(variable)
+
+            def decay(mean: Any, value: Any) -> None:
+                old, new = ops.multiply(self.rho, mean), ops.multiply(1 - self.rho, value)
+                self.assign(mean, ops.add(old, new))
+
+            decay(self._velocities[number], ops.square(gradient))
+            spread = self._velocities[number].value
+            if self.centered:
+                decay(self._average_gradients[number], gradient)
+                spread = spread - ops.square(self._average_gradients[number].value)
+            root = ops.add(ops.sqrt(spread), self.epsilon)
+            self.assign_sub(variable, ops.divide(ops.multiply(learning_rate, gradient), root))
+
+    @keras.saving.register_keras_serializable("columns")
+    class SGD(RowsLookedUp, keras.optimizers.SGD):
+        """SGD of the rows that a step looks up."""
+
+        slots = ("momentums",)
+
+    kinds = (Adadelta, Adagrad, Adam, Adamax, Ftrl, RMSprop, Keras2RMSprop, SGD)
+    return {kind.__name__: kind for kind in (RowsSummed, RowsLookedUp, *kinds)}
+
+
+def is_of_rows(gradient: Any) -> bool:
+    """Returns whether a gradient is one of rows."""
+    return isinstance(gradient, tf.IndexedSlices)
 
 
 def sum_rows(gradient: Any) -> Any:
     """Returns a gradient with one row for each index, if it is one of rows."""
-    if not isinstance(gradient, tf.IndexedSlices):
+    if not is_of_rows(gradient):
         return gradient
     rows, places = tf.unique(gradient.indices)
     values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
     return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
+@functools.cache
+def two_optimizers() -> Any:
+    """Returns the function that makes the optimizer of a wide and deep model."""
+    keras = load_extra("keras", EXTRA)
+
+    def wide_and_deep(deep: Any, wide: Any, wide_layers: list[str]) -> keras.optimizers.Optimizer:
+        """Returns an optimizer that trains some layers by `wide`, and the others by `deep`."""
+        paths = f"(.*/)?({'|'.join(wide_layers)})/[^/]*"
+        return keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(deep, {paths: wide}))
+
+    return wide_and_deep
 
 
 @functools.cache
@@ -174,3 +293,22 @@ def mean_functions() -> dict[str, Any]:
         return labels
 
     return {"prediction_value": prediction_value, "label_value": label_value}
+
+
+def definitions() -> dict[str, Any]:
+    """Returns all classes and functions that a program may have, by name, in their order."""
+    made = (bias_layer(), sum_layer(), poisson_loss(), own_loss(), two_optimizers())
+    return {
+        **{each.__name__: each for each in (is_of_rows, sum_rows)},
+        **optimizers(),
+        **{each.__name__: each for each in made},
+        **mean_functions(),
+    }
+
+
+# The names of `definitions`, which need no Keras.
+NAMES = (
+    *("is_of_rows", "sum_rows", "RowsSummed", "RowsLookedUp", "Adadelta", "Adagrad", "Adam"),
+    *("Adamax", "Ftrl", "RMSprop", "Keras2RMSprop", "SGD", "Bias", "Sum", "PoissonLoss"),
+    *("OwnLoss", "wide_and_deep", "prediction_value", "label_value"),
+)

@@ -12,14 +12,7 @@ import tensorflow as tf
 from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.convert.keras_columns import preprocessing
 from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
-from estimator_spec.convert.keras_columns.keras_layers import (
-    EXTRA,
-    bias_layer,
-    mean_functions,
-    optimizers,
-    own_loss,
-    poisson_loss,
-)
+from estimator_spec.convert.keras_columns.keras_layers import EXTRA, definitions
 from estimator_spec.convert.keras_columns.plan import Plan, output_name
 
 
@@ -31,10 +24,10 @@ def build_core(plan: Plan, initializer: str = "uniform") -> Any:
         initializer: Keras' initializer of tables.
     """
     keras = load_extra("keras", EXTRA)
-    names: dict[str, Any] = {**_modules(), "initializer": initializer}
+    names: dict[str, Any] = {**known_names(), "initializer": initializer}
     inputs = {}
     for name, made in plan.inputs.items():
-        inputs[name] = keras.Input(made.shape, dtype=made.dtype, name=name)
+        inputs[name] = keras.Input(made.shape, dtype=made.dtype, name=made.layer)
     names.update(inputs)
     for variable, expression in plan.layers:
         names[variable] = evaluate(expression, names)
@@ -64,11 +57,10 @@ def build_model(plan: Plan, initializer: str = "uniform") -> Any:
     return _model_class()(plan, initializer)
 
 
-def _modules() -> dict[str, Any]:
+def known_names() -> dict[str, Any]:
+    """Returns the modules, classes and functions that expressions of layers use, by name."""
     keras, keras_rs = load_extra("keras", EXTRA), load_extra("keras_rs", EXTRA)
-    own = {"Bias": bias_layer(), "PoissonLoss": poisson_loss(), "OwnLoss": own_loss()}
-    functions = {**mean_functions(), **optimizers()}
-    return {"keras": keras, "keras_rs": keras_rs, "tf": tf, **own, **functions}
+    return {"keras": keras, "keras_rs": keras_rs, "tf": tf, **definitions()}
 
 
 @functools.cache
@@ -89,7 +81,7 @@ def _model_class() -> Any:
             self._convert_input_args = False
             self._allow_non_tensor_positional_args = True  # arrays of strings
             self.core = build_core(plan, initializer)
-            names = {**_modules(), **vars(preprocessing)}
+            names = {**known_names(), **vars(preprocessing)}
             names.update({key: evaluate(value, names) for key, value in plan.constants.items()})
             self._evaluate = functools.partial(_evaluate, names)
             self.built = True
@@ -140,7 +132,7 @@ def _model_class() -> Any:
 
 def compile_model(plan: Plan, model: Any) -> None:
     """Compiles a model with the loss, the metrics and the optimizer of a plan."""
-    names = _modules()
+    names = known_names()
     made = {key: evaluate(value, names) for key, value in vars(plan).items() if key in _COMPILED}
     model.compile(
         optimizer=made["optimizer"] or "rmsprop",

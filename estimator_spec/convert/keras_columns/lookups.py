@@ -10,7 +10,7 @@ from estimator_spec.common.feature_columns import scope_name
 from estimator_spec.convert.keras_columns.categorical import read_ids
 from estimator_spec.convert.keras_columns.expressions import Call, Name, call
 from estimator_spec.convert.keras_columns.kind import Ids, class_name
-from estimator_spec.convert.keras_columns.plan import Input, Plan, Variable, feature
+from estimator_spec.convert.keras_columns.plan import Input, Plan, feature
 
 _MAX_NORM = (
     "equal in inference; in training the column clips rows at each lookup, and the layer after "
@@ -29,6 +29,7 @@ class Table:
         sources: how the names of the checkpoint's variable may end.
         max_norm: largest norm of a row, or None.
         trainable: whether it trains.
+        is_safe: whether ids of weight <= 0 are left out, but for sums.
         initializer: Keras' name of the initializer; None: the model's argument.
         is_shared: whether other columns share it.
         layer: the layer's name, if it is chosen already.
@@ -40,6 +41,7 @@ class Table:
     sources: tuple[str, ...]
     max_norm: float | None = None
     trainable: bool = True
+    is_safe: bool = True
     initializer: str | None = None
     is_shared: bool = False
     layer: str | None = None
@@ -48,11 +50,12 @@ class Table:
 def tpu_table(column: Any) -> Table:
     """Returns the table of a TPU embedding column."""
     name = column.get_embedding_var_name()
+    shape, is_safe = (column.dimension, column.combiner), column.use_safe_embedding_lookup
     if class_name(column) == "tpu_columns.SharedEmbeddingColumn":
         sources = (name, f"{name}/embedding_weights")
-        return Table(name, column.dimension, column.combiner, sources, is_shared=True)
+        return Table(name, *shape, sources, is_safe=is_safe, is_shared=True)
     sources = (f"{scope_name(column)}/embedding_weights", f"{name}/embedding_weights")
-    return Table(column.name, column.dimension, column.combiner, sources)
+    return Table(column.name, *shape, sources, is_safe=is_safe)
 
 
 def look_up_column(column: Any, plan: Plan, table: Table) -> Name:
@@ -83,10 +86,9 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
         result: what the variable of the result is called.
         steps: steps of a sequence; 0: those of the longest one.
     """
-    combiner = table.combiner or "mean"
-    ids, weights = add_factors(source, plan, combiner, steps)
+    ids, weights = add_factors(source, plan, table, steps)
     name = table.layer or table_layer(table, plan)
-    options: dict[str, Any] = {"combiner": combiner, "name": name}
+    options: dict[str, Any] = {"combiner": table.combiner or "mean", "name": name}
     options["embeddings_initializer"] = table.initializer or Name("initializer")
     if table.max_norm is not None:
         norm = call("keras.constraints.MaxNorm", float(table.max_norm), axis=1)
@@ -123,16 +125,13 @@ def add_table(plan: Plan, table: Table, name: str, rows: int, within: str = "") 
     if plan.scope:
         sources = (*(f"{plan.scope}/{source}" for source in sources), *sources)
     shape = (rows, table.dimension)
-    variable = Variable(name, "embeddings", shape, sources, table.max_norm, within)
-    if variable not in plan.variables:
-        plan.variables.append(variable)
+    plan.variable(name, "embeddings", shape, sources, table.max_norm, within)
 
 
-def add_factors(source: Ids, plan: Plan, combiner: str, steps: int) -> tuple[Name, Name]:
-    """Adds the reading of a categorical column; returns ids, and weights for a combiner."""
+def add_factors(source: Ids, plan: Plan, table: Table, steps: int) -> tuple[Name, Name]:
+    """Adds the reading of a categorical column; returns ids, and weights for a table's lookup."""
     ids, weights = add_ids(source, plan, steps)
-    if source.weights is not None and combiner != "sum":
-        # Columns leave out ids of weight <= 0, but not for sums.
+    if source.weights is not None and table.combiner != "sum" and table.is_safe:
         positive = Call(call("keras.layers.ReLU"), (weights,))
         weights = plan.layer(f"{weights.text}_positive", positive)
     return ids, weights
@@ -167,8 +166,13 @@ def add_ids(ids: Ids, plan: Plan, steps: int = 0) -> tuple[Name, Name]:
 def lengths_of(column: Any, plan: Plan) -> Name:
     """Returns the model's lengths of a sequence column that was added."""
     if class_name(column) == "SequenceNumericColumn":
-        return Name(f"{plan.identifier(column.key, ('steps', column))}_lengths")
+        return Name(f"{steps_name(column, plan)}_lengths")
     return Name(f"{_input_name(*valid_ids(column, plan), plan)}_lengths")
+
+
+def steps_name(column: Any, plan: Plan) -> str:
+    """Returns the name of a sequence of numbers."""
+    return plan.identifier(column.key, ("steps", column), ("", "_lengths"))
 
 
 def _input_name(ids: Ids, steps: int, plan: Plan) -> str:

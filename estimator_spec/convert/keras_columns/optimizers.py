@@ -6,18 +6,15 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import Any
 
-import tensorflow as tf
-
-from estimator_spec._tensorflow import private
-from estimator_spec.common import legacy_keras
-from estimator_spec.common.canned_model import OPTIMIZERS, CannedModel, ModelPart
+from estimator_spec.common.canned_model import CannedModel, ModelPart
+from estimator_spec.convert.keras_columns import optimizer_settings
 from estimator_spec.convert.keras_columns.expressions import Call, call
+from estimator_spec.convert.keras_columns.optimizer_settings import Settings, Unmovable
 from estimator_spec.convert.keras_columns.plan import Plan
-
-tf1 = tf.compat.v1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,8 +24,9 @@ class Rule:
     Attributes:
         keras: its name.
         arguments: its arguments, by those of the older one.
+        slots: Keras' names of slots, and what names them in the checkpoint: the ending of their
+            names, or, of TensorFlow 1, the argument with it; in the order of their creation.
         fixed: further arguments.
-        slots: how the names of the checkpoint's slots end, by Keras' names of slots.
         differs: what isn't equal, or ''.
         has_rate: False: the slot `momentum` is a sum of gradients, a: Keras' is -rate · a.
     """
@@ -41,193 +39,169 @@ class Rule:
     has_rate: bool = True
 
 
-_FTRL = {
-    "learning_rate_power": "learning_rate_power",
-    "initial_accumulator_value": "initial_accumulator_value",
-    "l1_regularization_strength": "l1_regularization_strength",
-    "l2_regularization_strength": "l2_regularization_strength",
-    "l2_shrinkage_regularization_strength": "l2_shrinkage_regularization_strength",
-    "beta": "beta",
-}
-_DENSE_FTRL = (
-    "Keras computes rows that a step doesn't look up anew from their slots: the same for weights "
-    "that started at 0, but an embedding whose slots are new becomes 0"
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+_FTRL = _same(
+    "learning_rate_power",
+    "initial_accumulator_value",
+    "l1_regularization_strength",
+    "l2_regularization_strength",
+    "l2_shrinkage_regularization_strength",
+    "beta",
 )
-_DENSE_RMS = "the mean squares of rows that a step doesn't look up decay, too"
-_DENSE_MOMENTUM = "rows that a step doesn't look up go on moving by their momentum"
-_RMS_EPSILON = "epsilon is added to the mean square, and not to its root"
+_CLIPPING = _same("clipvalue", "clipnorm", "global_clipnorm")
+_ROWS = "on JAX and torch, rows that a step doesn't look up change, too"
 
 RULES = {
+    "AdadeltaOptimizer": Rule(
+        "Adadelta",
+        _same("rho", "epsilon"),
+        {"accumulated_grad": "name", "accumulated_delta_var": "name"},
+        differs=_ROWS,
+    ),
     "AdagradOptimizer": Rule(
-        "Adagrad",
-        {"initial_accumulator_value": "initial_accumulator_value"},
-        {"accumulator": "/Adagrad"},
-        {"epsilon": 0.0},
+        "Adagrad", _same("initial_accumulator_value"), {"accumulator": "name"}, {"epsilon": 0.0}
     ),
     "AdamOptimizer": Rule(
         "Adam",
         {"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"},
-        {"momentum": "/Adam", "velocity": "/Adam_1"},
+        {"momentum": "name", "velocity": "name"},
     ),
     "FtrlOptimizer": Rule(
-        "Ftrl", _FTRL, {"accumulator": "/Ftrl", "linear": "/Ftrl_1"}, differs=_DENSE_FTRL
+        "Ftrl", _FTRL, {"accumulator": "accum_name", "linear": "linear_name"}, differs=_ROWS
     ),
     "GradientDescentOptimizer": Rule("SGD", {}, {}),
     "MomentumOptimizer": Rule(
         "SGD",
         {"momentum": "momentum", "use_nesterov": "nesterov"},
-        {"momentum": "/Momentum"},
-        differs=_DENSE_MOMENTUM,
+        {"momentum": "name"},
+        differs=_ROWS,
         has_rate=False,
     ),
     "RMSPropOptimizer": Rule(
         "RMSprop",
-        {"decay": "rho", "momentum": "momentum", "epsilon": "epsilon", "centered": "centered"},
-        {"velocity": "/RMSProp", "momentum": "/RMSProp_1"},
-        differs=_DENSE_RMS,
+        {"decay": "rho", **_same("momentum", "epsilon", "centered")},
+        {"velocity": "name", "average_gradient": "name", "momentum": "name"},
+        differs=_ROWS,
+    ),
+    "Adadelta": Rule(
+        "Adadelta",
+        _same("rho", "epsilon"),
+        {"accumulated_grad": "/accum_grad", "accumulated_delta_var": "/accum_var"},
+        differs=_ROWS,
     ),
     "Adagrad": Rule(
-        "Adagrad",
-        {"initial_accumulator_value": "initial_accumulator_value"},
-        {"accumulator": "/accumulator"},
-        {"epsilon": 0.0},
-        "epsilon isn't added to the root of the accumulator: at most 3e-7 of a step",
+        "Adagrad", _same("initial_accumulator_value", "epsilon"), {"accumulator": "/accumulator"}
     ),
     "Adam": Rule(
         "Adam",
-        {"beta_1": "beta_1", "beta_2": "beta_2", "epsilon": "epsilon", "amsgrad": "amsgrad"},
-        {"momentum": "/m", "velocity": "/v"},
+        _same("beta_1", "beta_2", "epsilon", "amsgrad"),
+        {"momentum": "/m", "velocity": "/v", "velocity_hat": "/vhat"},
     ),
-    "Ftrl": Rule(
-        "Ftrl", _FTRL, {"accumulator": "/accumulator", "linear": "/linear"}, differs=_DENSE_FTRL
+    "Adamax": Rule(
+        "Adamax",
+        _same("beta_1", "beta_2", "epsilon"),
+        {"momentum": "/m", "norm": "/v"},
+        differs=_ROWS,
     ),
+    "Ftrl": Rule("Ftrl", _FTRL, {"accumulator": "/accumulator", "linear": "/linear"}, {}, _ROWS),
     "RMSprop": Rule(
         "RMSprop",
-        {"rho": "rho", "momentum": "momentum", "epsilon": "epsilon", "centered": "centered"},
-        {"velocity": "/rms", "momentum": "/momentum"},
-        differs=f"{_DENSE_RMS}; {_RMS_EPSILON}",
+        _same("rho", "momentum", "epsilon", "centered"),
+        {"velocity": "/rms", "average_gradient": "/mg", "momentum": "/momentum"},
+        differs=_ROWS,
     ),
-    "SGD": Rule(
-        "SGD",
-        {"momentum": "momentum", "nesterov": "nesterov"},
-        {"momentum": "/momentum"},
-        differs=_DENSE_MOMENTUM,
-    ),
+    "SGD": Rule("SGD", _same("momentum", "nesterov"), {"momentum": "/momentum"}, differs=_ROWS),
 }
 # Arguments of Keras whose default is 0 or False.
 _ZERO_BY_DEFAULT = (
     *("momentum", "nesterov", "centered", "amsgrad", "beta"),
     *(f"{norm}_regularization_strength" for norm in ("l1", "l2", "l2_shrinkage")),
+    *_CLIPPING,
 )
+# Slots that Keras has only with an argument.
+_SLOT_OF_ARGUMENT = {"velocity_hat": "amsgrad", "average_gradient": "centered"}
 
 
 def add_optimizers(plan: Plan, model: CannedModel) -> None:
     """Adds the optimizer of each part of a canned model to a plan.
 
-    Without a rule of the same form, the plan has no optimizer, and a difference that says so.
+    Without one of the same rule, the plan has no optimizer, and a difference that says so.
     """
     found = {}
     for part in model.parts:
-        settings = _settings(part, model.generation)
-        rule = RULES.get(settings.pop("class"))
-        if rule is None:
+        try:
+            found[part.scope] = _optimizer(plan, part, optimizer_settings.read(part, model))
+        except Unmovable as error:
             plan.differ(
                 f"the optimizer of {part.scope}",
-                "rule",
-                "Keras has none of the same rule; compile the model with one of your choice",
+                error.argument,
+                f"{error}; compile the model with an optimizer of your choice",
             )
             return
-        found[part.scope] = _optimizer(plan, part, rule, settings)
-    scopes = list(found)
-    if len(scopes) == 1:
-        plan.optimizer = found[scopes[0]]
+    if len(found) == 1:
+        (plan.optimizer,) = found.values()
         return
-    deep, wide = found["dnn"], found["linear"]
-    by_path = call("keras.optimizers.OptimizerMap", deep, {"(.*/)?linear_.*": wide})
-    plan.optimizer = call("keras.optimizers.MultiOptimizer", by_path)
+    wide = [each.layer for each in plan.variables if each.part == "linear"]
+    plan.optimizer = call("wide_and_deep", found["dnn"], found["linear"], wide)
 
 
-def _optimizer(plan: Plan, part: ModelPart, rule: Rule, settings: dict[str, Any]) -> Call:
-    name = f"the optimizer of {part.scope}"
-    options: dict[str, Any] = {}
-    for old, new in rule.arguments.items():
-        value = settings.get(old)
+def _optimizer(plan: Plan, part: ModelPart, settings: Settings) -> Call:
+    rule, given = RULES.get(settings.kind), settings.arguments
+    if rule is None:
+        raise Unmovable("rule", "Keras has none of the same rule")
+    options = {**rule.fixed}
+    for old, new in {**rule.arguments, **_CLIPPING}.items():
+        value = settings.number(old) if old in given else None
         if value is not None and (value or new not in _ZERO_BY_DEFAULT):
-            options[new] = _number(value)
-    options |= rule.fixed
-    rate, varies = _learning_rate(settings.get("learning_rate", 0.001))
-    if varies:
+            options[new] = value
+    clipped = [name for name in _CLIPPING if name in options]
+    if len(clipped) > 1:
+        raise Unmovable(clipped[0], f"Keras takes {clipped[0]} or {clipped[1]}, and not both")
+    rate = settings.rate()
+    name = f"the optimizer of {part.scope}"
+    if settings.rate_varies:
         plan.differ(
             name,
             "learning_rate",
             f"a function of the step: here it is what it was at step 0, {rate}",
         )
-    if settings.get("decay") and "decay" not in rule.arguments:
-        plan.differ(name, "decay", f"the learning rate doesn't decay (by {settings['decay']} here)")
-    if rule.differs and (rule.differs != _DENSE_MOMENTUM or options.get("momentum")):
-        plan.differ(name, "rule", rule.differs)
-    kept = {
-        slot: ending
-        for slot, ending in rule.slots.items()
-        if slot != "momentum" or rule.keras == "Adam" or options.get("momentum")
-    }
-    plan.slots[part.scope] = kept
+    kind = rule.keras
+    differs = rule.differs
+    if rule.keras == "SGD" and not options.get("momentum"):
+        differs = ""
+    elif settings.kind == "RMSprop" and not options.get("momentum"):
+        kind, differs = "Keras2RMSprop", ""
+    if differs:
+        plan.differ(name, "rule", differs)
+    plan.slots[part.scope] = _slots(rule, settings, options)
     if not rule.has_rate:
+        if isinstance(rate, Call) or settings.rate_varies:
+            raise Unmovable(
+                "learning_rate", "the momentum of Keras has the rates of the steps before"
+            )
         plan.slot_factors[part.scope] = -rate
-    # Keras' SGD is linear in the gradients, so it needs no sum of them.
-    maker = "keras.optimizers.SGD" if rule.keras == "SGD" else rule.keras
-    return call(maker, learning_rate=rate, **options)
+    return call(kind, learning_rate=rate, **options)
 
 
-def _settings(part: ModelPart, generation: int) -> dict[str, Any]:
-    """Returns the arguments of a part's optimizer by name, and its class as 'class'."""
-    given = part.optimizer
-    if isinstance(given, str):
-        name = OPTIMIZERS[given][generation - 1]
-        if generation == 1:
-            made = getattr(tf1.train, name)(part.learning_rate)
-            return {"class": name, **private.tf1_optimizer_arguments(made)}
-        kind = getattr(legacy_keras.keras_2().optimizers.legacy, name)
-        rate = {} if part.learning_rate is None else {"learning_rate": part.learning_rate}
-        return {"class": name, **kind(**rate).get_config()}
-    if part.optimizer_config is not None:
-        return {"class": type(given).__name__, **part.optimizer_config}
-    if callable(given) and not hasattr(given, "get_config") and not hasattr(given, "minimize"):
-        with tf.Graph().as_default():
-            tf1.train.get_or_create_global_step()
-            given = given()
-            return _of_object(given)
-    return _of_object(given)
-
-
-def _of_object(optimizer: Any) -> dict[str, Any]:
-    name = type(optimizer).__name__
-    if isinstance(optimizer, tf1.train.Optimizer):
-        settings = private.tf1_optimizer_arguments(optimizer)
-    else:
-        settings = optimizer.get_config()
-    rate = settings.get("learning_rate")
-    if rate is not None and tf.is_tensor(rate) and not hasattr(rate, "numpy"):
-        with tf1.Session(graph=rate.graph) as session:
-            session.run(tf1.global_variables_initializer())
-            settings["learning_rate"] = ("varies", float(session.run(rate)))
-    return {"class": name, **settings}
-
-
-def _learning_rate(rate: Any) -> tuple[float, bool]:
-    """Returns a learning rate at step 0, and whether it is a function of the step."""
-    if isinstance(rate, tuple):
-        return rate[1], True
-    if isinstance(rate, dict):  # the configuration of a schedule
-        schedules = legacy_keras.keras_2().optimizers.schedules
-        return float(schedules.deserialize(rate)(0)), True
-    if callable(rate):
-        return float(rate()), True
-    return _number(rate), False
-
-
-def _number(value: Any) -> Any:
-    """Returns a number as Python's; float32 noise such as 0.10000000149 is rounded away."""
-    if isinstance(value, bool):
-        return value
-    return float(f"{float(value):.7g}")
+def _slots(rule: Rule, settings: Settings, options: dict[str, Any]) -> dict[str, str]:
+    """Returns how the names of slots end in the checkpoint, by Keras' names of slots."""
+    is_tf1 = settings.kind.endswith("Optimizer")
+    numbers: dict[str, int] = collections.defaultdict(int)
+    endings = {}
+    for slot, naming in rule.slots.items():
+        needed = _SLOT_OF_ARGUMENT.get(slot)
+        if needed is not None and not options.get(needed):
+            continue
+        ending = naming
+        if is_tf1:
+            own = settings.arguments.get(naming) or settings.arguments["name"]
+            ending = f"/{own}_{numbers[own]}" if numbers[own] else f"/{own}"
+            numbers[own] += 1
+        # Keras' Adam calls another slot so.
+        if slot == "momentum" and rule.keras in ("RMSprop", "SGD") and not options.get("momentum"):
+            continue
+        endings[slot] = ending
+    return endings

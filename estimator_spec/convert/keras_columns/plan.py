@@ -11,7 +11,7 @@ import keyword
 import re
 from typing import Any
 
-from estimator_spec.convert.keras_columns import preprocessing
+from estimator_spec.convert.keras_columns import keras_layers, preprocessing
 from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call
 
 FEATURES, LABELS = Name("features"), Name("labels")
@@ -20,11 +20,19 @@ FEATURES, LABELS = Name("features"), Name("labels")
 RESERVED = (
     *("features", "labels", "initializer", "keras", "keras_rs", "tf", "model", "outputs"),
     *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
-    *("Bias", "PoissonLoss", "OwnLoss", "prediction_value", "label_value", "zeros"),
-    *("RowsSummed", "sum_rows", "Adagrad", "Adam", "Ftrl", "RMSprop", "inputs"),
-    *("HERE", "WEIGHTS", "TABLES", "CLASSES", "pathlib", "math", "Any"),
+    *keras_layers.NAMES,
+    *("zeros", "inputs", "HERE", "WEIGHTS", "TABLES", "CLASSES", "pathlib", "math", "Any"),
     *(name for name in vars(preprocessing) if not name.startswith("__")),
     *("vocabulary_path", "numeric", "buckets", "categories", "crosses", "sequences"),
+)
+
+# Names of layers that no column's layer or input has: those of the model itself, and those that
+# Keras gives to layers and functions without one. A number may follow.
+_OTHER_LAYERS = re.compile(
+    r"(input_layer|sequence_input|hiddenlayer|batchnorm|logits_layer|summed_logits|linear_sum"
+    r"|linear_bias|baseline|distributed_embedding|argmax|category_encoding|concatenate|dropout|exp"
+    r"|expand_dims|flatten|get_item|identity|multiply|one_hot|re_lu|relu|sigmoid|softmax|softplus"
+    r"|split|square|sum|tanh|zeros_like)(_\d+)?"
 )
 
 
@@ -35,10 +43,12 @@ class Input:
     Attributes:
         shape: without the batch.
         dtype: its dtype.
+        layer: the name of its layer, which may be another one than the tensor's.
     """
 
     shape: tuple[int | None, ...]
     dtype: str
+    layer: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +62,7 @@ class Variable:
         sources: how the names of the checkpoint's variable may end, best first.
         max_norm: the rows are clipped to this norm, or None.
         within: name of the `DistributedEmbedding` whose table `layer` is; '' for a layer.
+        part: scope of the part of a canned model that trains it, such as 'dnn'; '' for columns.
     """
 
     layer: str
@@ -60,6 +71,7 @@ class Variable:
     sources: tuple[str, ...]
     max_norm: float | None = None
     within: str = ""
+    part: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,6 +161,7 @@ class Plan:
         linear_layers: layers of the weights of a linear model, by name of the column.
         inline_words: the longest vocabulary that is written into the source; None: any.
         scope: variable scope of the columns that are being added; '' if it is unknown.
+        part: scope of the part of a canned model that is being added; '' without one.
     """
 
     constants: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -174,6 +187,7 @@ class Plan:
     linear_layers: dict[str, str] = dataclasses.field(default_factory=dict)
     inline_words: int | None = None
     scope: str = ""
+    part: str = ""
     _layer_names: dict[str, Any] = dataclasses.field(default_factory=dict)
     _names: dict[str, Any] = dataclasses.field(default_factory=lambda: dict.fromkeys(RESERVED))
 
@@ -189,9 +203,12 @@ class Plan:
             kind: 'variable' or 'layer': a layer may have the name of a variable.
         """
         name = re.sub(r"\W", "_", wanted, flags=re.ASCII).strip("_") or "column"
+        is_layer = kind == "layer"
         if name[0].isdigit() or keyword.iskeyword(name):
             name = f"column_{name}"
-        names = self._names if kind == "variable" else self._layer_names
+        if is_layer and _OTHER_LAYERS.fullmatch(name):
+            name = f"column_{name}"
+        names = self._layer_names if is_layer else self._names
         found, number = name, 1
         while any(names.get(found + suffix, owner) != owner for suffix in suffixes):
             number += 1
@@ -209,7 +226,23 @@ class Plan:
         """
         if not inputs.keys() <= self.inputs.keys():
             self.groups.setdefault(group, []).append(expression)
-            self.inputs.update(inputs)
+            for name, made in inputs.items():
+                layer = self.identifier(name, ("input", name), kind="layer")
+                self.inputs[name] = dataclasses.replace(made, layer=layer)
+
+    def variable(
+        self,
+        layer: str,
+        attribute: str,
+        shape: tuple[int | None, ...],
+        sources: tuple[str, ...],
+        max_norm: float | None = None,
+        within: str = "",
+    ) -> None:
+        """Adds a variable of a layer, unless the plan has it; arguments as in `Variable`."""
+        if all((layer, attribute) != (each.layer, each.attribute) for each in self.variables):
+            new = Variable(layer, attribute, shape, sources, max_norm, within, self.part)
+            self.variables.append(new)
 
     def layer(self, variable: str, expression: Call | Item) -> Name:
         """Adds a statement to the model; returns its variable."""

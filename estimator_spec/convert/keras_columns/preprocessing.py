@@ -124,12 +124,12 @@ def cross_ids(parts: Sequence[Any], buckets: int, hash_key: int | None = None) -
     return tf.sparse.cross_hashed(tensors, buckets, hash_key)
 
 
-def weights_at(ids: tf.SparseTensor, weights: Any) -> tf.Tensor:
-    """Returns the weights of ids, which stand at the same places of another feature."""
+def weights_of(ids: tf.SparseTensor, weights: Any) -> tf.Tensor:
+    """Returns the weights of ids: sparse ones in their order, dense ones by their places."""
     if isinstance(weights, tf.RaggedTensor):
         weights = weights.to_sparse()
     if isinstance(weights, tf.SparseTensor):
-        weights = tf.sparse.to_dense(weights)
+        return tf.cast(weights.values, tf.float32)
     return tf.cast(tf.gather_nd(as_matrix(weights), ids.indices), tf.float32)
 
 
@@ -144,7 +144,7 @@ def padded(name: str, ids: tf.SparseTensor, weights: Any = None) -> dict[str, tf
     dense = tf.sparse.to_dense(ids, -1)
     numbers = tf.cast(dense >= 0, tf.float32)
     if weights is not None:
-        given = ids.with_values(weights_at(ids, weights))
+        given = ids.with_values(weights_of(ids, weights))
         numbers = tf.where(dense >= 0, tf.sparse.to_dense(given), 0.0)
     return {f"{name}_ids": tf.maximum(dense, 0), f"{name}_weights": numbers}
 
@@ -236,9 +236,8 @@ def valid_ids(ids: tf.SparseTensor, rows: int, policy: str | int) -> tf.SparseTe
         check = tf.debugging.Assert(tf.reduce_all(valid), ["An id is outside of", [0, rows]])
         with tf.control_dependencies([check] if check is not None else []):
             return ids.with_values(tf.identity(values))
-    if policy == "drop":
-        return tf.sparse.retain(ids, valid)
-    return ids.with_values(tf.where(valid, values, tf.cast(policy, tf.int64)))
+    default = -1 if policy == "drop" else policy  # negative ids are none
+    return ids.with_values(tf.where(valid, values, tf.cast(default, tf.int64)))
 
 
 def zeros_for(features: Mapping[str, Any], size: int) -> tf.Tensor:

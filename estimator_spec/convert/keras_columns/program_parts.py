@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns.expressions import Call, Given, Name, call
@@ -86,7 +87,9 @@ def _check_size(column: Any, path: str, found: int) -> None:
 
 
 def _plain(word: Any) -> Any:
-    return word if isinstance(word, (str, bytes)) else int(word)
+    if isinstance(word, (str, bytes)):
+        return word.item() if isinstance(word, np.generic) else word
+    return int(word)
 
 
 def _record(record: bytes, dtype: Any) -> Any:
@@ -96,4 +99,5 @@ def _record(record: bytes, dtype: Any) -> Any:
 def _are_lines(words: list[Any]) -> bool:
     """Returns whether a file with a word a line has these words."""
     texts = [word.decode("utf-8", "ignore") if isinstance(word, bytes) else word for word in words]
-    return not any("\n" in str(text) or "\r" in str(text) for text in texts)
+    # TensorFlow's reader refuses empty lines.
+    return all(str(text) and not set("\r\n") & set(str(text)) for text in texts)

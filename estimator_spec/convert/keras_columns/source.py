@@ -7,7 +7,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from estimator_spec.convert.keras_columns import (
@@ -104,16 +104,16 @@ def write_model(plan: Plan, title: str) -> str:
     groups = [_group(name, parts) for name, parts in plan.groups.items()]
     training = training_source.write_training(plan)
     constants = _constants(plan)
-    layers = _own_layers(plan)
     used = {name for part in _expressions(plan) for name in names_in(part)}
-    helpers = _helpers(used | set(_names(layers)))
+    layers = _texts(keras_layers.definitions(), used)
+    helpers = _texts(_helpers(), used)
     body = "\n".join((*helpers, *constants, *groups, *layers, training, _build(plan)))
     text = _MODEL.format(
         title=title,
         about=_ABOUT,
-        imports=_imports(body, [line for source in written for line in source.imports]),
+        imports=_imports(body),
         helpers="\n\n\n".join(helpers),
-        constants="\n\n\n".join([*(source.text for source in written), *constants]).strip(),
+        constants="\n\n\n".join([*written, *constants]).strip(),
         groups="\n\n\n".join(groups),
         preprocess=_preprocess(plan),
         layers="\n\n\n".join(layers),
@@ -140,7 +140,7 @@ def _expressions(plan: Plan) -> list[Any]:
     ]
 
 
-def _imports(body: str, others: Iterable[str]) -> str:
+def _imports(body: str) -> str:
     names = set(_names([body]))
     abstract = [name for name in ("Callable", "Mapping", "Sequence") if name in names]
     abstract = sorted({*abstract, "Mapping"})
@@ -150,7 +150,6 @@ def _imports(body: str, others: Iterable[str]) -> str:
     third = ["import keras", "import tensorflow as tf"]
     if "keras_rs" in names:
         third.insert(1, "import keras_rs")
-    third += [line for line in dict.fromkeys(others) if line not in (*standard, *third)]
     return "\n".join([*standard, "", *sorted(third)])
 
 
@@ -159,21 +158,26 @@ def _names(texts: Iterable[str]) -> Iterable[str]:
         yield from function_source.functions_of(ast.parse(text))
 
 
-def _helpers(used: set[str]) -> list[str]:
-    """Returns the functions of `preprocessing` that are used, and those that they use."""
-    functions = {
-        name: inspect.getsource(value)
+def _texts(definitions: Mapping[str, Any], used: set[str]) -> list[str]:
+    """Returns the sources of the definitions that are used, and of those that these use."""
+    texts = {name: textwrap.dedent(inspect.getsource(own)) for name, own in definitions.items()}
+    todo = [name for name in texts if name in used]
+    needed = set(todo)
+    while todo:
+        for name in _names([texts[todo.pop()]]):
+            if name in texts and name not in needed:
+                needed.add(name)
+                todo.append(name)
+    return [text.rstrip() for name, text in texts.items() if name in needed]
+
+
+def _helpers() -> dict[str, Any]:
+    """Returns the functions of `preprocessing` by name."""
+    return {
+        name: value
         for name, value in vars(preprocessing).items()
         if inspect.isfunction(value) and value.__module__ == preprocessing.__name__
     }
-    todo = [name for name in functions if name in used]
-    needed = set(todo)
-    while todo:
-        for name in _names([functions[todo.pop()]]):
-            if name in functions and name not in needed:
-                needed.add(name)
-                todo.append(name)
-    return [text.rstrip() for name, text in functions.items() if name in needed]
 
 
 def _constants(plan: Plan) -> list[str]:
@@ -226,28 +230,10 @@ def _preprocess(plan: Plan) -> str:
     )
 
 
-def _own_layers(plan: Plan) -> list[str]:
-    """Returns the classes and functions of Keras that the plan uses and Keras hasn't."""
-    used = {name for part in _expressions(plan) for name in names_in(part)}
-    classes = keras_layers.optimizers()
-    kinds: list[Any] = []
-    if used & classes.keys():
-        kinds = [keras_layers.sum_rows, classes["RowsSummed"]]
-    makers = {
-        "Bias": keras_layers.bias_layer,
-        "PoissonLoss": keras_layers.poisson_loss,
-        "OwnLoss": keras_layers.own_loss,
-    }
-    kinds += [make() for name, make in makers.items() if name in used]
-    kinds += [kind for name, kind in classes.items() if name in used]
-    kinds += [f for name, f in keras_layers.mean_functions().items() if name in used]
-    return [textwrap.dedent(inspect.getsource(kind)).rstrip() for kind in kinds]
-
-
 def _build(plan: Plan) -> str:
     lines = []
     for name, made in plan.inputs.items():
-        options = {"dtype": made.dtype, "name": name}
+        options = {"dtype": made.dtype, "name": made.layer}
         lines.append(statement(name, Call(Name("keras.Input"), (made.shape,), options)))
     lines += [statement(name, expression) for name, expression in plan.layers]
     lines.append(statement("inputs", {name: Name(name) for name in plan.inputs}))

@@ -88,8 +88,8 @@ def load_slots(
         model: the Keras model.
         checkpoint: as for `find_variables`.
         found: result of `find_variables`.
-        slots: by the scope of variables, how the names of their slots end, by Keras' names.
-        factors: by the scope, what slots are multiplied by, where it isn't 1.
+        slots: by the part of variables, how the names of their slots end, by Keras' names.
+        factors: by the part, what slots are multiplied by, where it isn't 1.
 
     Returns:
         The names of variables whose slots the checkpoint hasn't; they have initial values.
@@ -106,16 +106,15 @@ def load_slots(
             weight = _weight(model, variable)
             if not weight.trainable:
                 continue
-            scope = name.partition("/")[0]
-            for slot, ending in slots.get(scope, {}).items():
+            for slot, ending in slots.get(variable.part, {}).items():
                 sources = _slot_names(name, ending, opened.variables)
                 path = f"/{weight.path.replace('/', '_')}_{slot}"
                 matches = [target for key, target in targets.items() if key.endswith(path)]
-                if not sources or len(matches) != 1:
+                values = _joined(opened, sources, tuple(weight.shape))
+                if values is None or len(matches) != 1:
                     missing.append(name)
                 else:
-                    parts = [opened.value(source).astype(np.float32) for source in sources]
-                    matches[0].assign(np.concatenate(parts) * factors.get(scope, 1.0))
+                    matches[0].assign(values * factors.get(variable.part, 1.0))
     return missing
 
 
@@ -134,6 +133,21 @@ def _slot_names(name: str, ending: str, variables: Iterable[str]) -> list[str]:
     pattern = re.compile(rf"(?:.*/)?{re.escape(name)}(?:/(?:t|part)_(\d+))?{re.escape(ending)}")
     found = {match: other for other in variables if (match := pattern.fullmatch(other))}
     return [found[match] for match in sorted(found, key=lambda match: int(match[1] or 0))]
+
+
+def _joined(opened: Checkpoint, names: list[str], shape: tuple[int, ...]) -> np.ndarray | None:
+    """Returns the rows of several stored variables as one; None: there are fewer.
+
+    Each has its own rows only, or is a slice of the whole.
+    """
+    rows = []
+    for name in names:
+        stored = opened.variables[name]
+        for piece in stored.pieces:
+            values = opened.read_piece(stored, piece).view(stored.dtype.as_numpy_dtype)
+            rows.append(values.reshape(piece.shape).astype(np.float32))
+    joined = np.concatenate(rows) if rows else None
+    return joined if joined is not None and joined.shape == shape else None
 
 
 def _blocks(

@@ -14,6 +14,7 @@ from estimator_spec.convert.keras_columns.function_source import write_function
 
 MEAN, SCALES = np.float32(3.0), [1.0, 2.0]
 UNPLAIN = {}
+log, log1p, maths = 7, tf.math.log1p, tf.math
 
 
 def by_global(value):
@@ -44,14 +45,17 @@ def by_other(value):
         by_closure(4.0),
         functools.partial(by_default, mean=7.0),
         lambda x: tf.math.log1p(x) / 4.0,
+        lambda x: tf.math.log(x + 1.0),
+        lambda x: log1p(x) + maths.exp(x),
+        lambda x: sum([(lambda y: y * MEAN)(x) for scale in SCALES if scale > MEAN / 3]),
+        tf.math.log1p,
+        functools.partial(tf.clip_by_value, clip_value_min=0.0, clip_value_max=SCALES[0]),
     ],
 )
 def test_written_functions_return_the_same(function):
     """The written function has no name of the program, and returns the same."""
-    written = write_function(function, "normalizer", "it")
-    names: dict = {"Any": object}
-    exec("\n".join(written.imports), names)
-    exec(written.text, names)
+    names: dict = {"Any": object, "tf": tf}
+    exec(write_function(function, "normalizer", "it"), names)
     np.testing.assert_array_equal(names["normalizer"](3.5), function(3.5))
 
 

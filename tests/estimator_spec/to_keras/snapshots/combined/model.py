@@ -123,12 +123,12 @@ def cross_ids(parts: Sequence[Any], buckets: int, hash_key: int | None = None) -
     return tf.sparse.cross_hashed(tensors, buckets, hash_key)
 
 
-def weights_at(ids: tf.SparseTensor, weights: Any) -> tf.Tensor:
-    """Returns the weights of ids, which stand at the same places of another feature."""
+def weights_of(ids: tf.SparseTensor, weights: Any) -> tf.Tensor:
+    """Returns the weights of ids: sparse ones in their order, dense ones by their places."""
     if isinstance(weights, tf.RaggedTensor):
         weights = weights.to_sparse()
     if isinstance(weights, tf.SparseTensor):
-        weights = tf.sparse.to_dense(weights)
+        return tf.cast(weights.values, tf.float32)
     return tf.cast(tf.gather_nd(as_matrix(weights), ids.indices), tf.float32)
 
 
@@ -143,7 +143,7 @@ def padded(name: str, ids: tf.SparseTensor, weights: Any = None) -> dict[str, tf
     dense = tf.sparse.to_dense(ids, -1)
     numbers = tf.cast(dense >= 0, tf.float32)
     if weights is not None:
-        given = ids.with_values(weights_at(ids, weights))
+        given = ids.with_values(weights_of(ids, weights))
         numbers = tf.where(dense >= 0, tf.sparse.to_dense(given), 0.0)
     return {f"{name}_ids": tf.maximum(dense, 0), f"{name}_weights": numbers}
 
@@ -243,9 +243,14 @@ def preprocess(features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
 # The model.
 
 
+def is_of_rows(gradient: Any) -> bool:
+    """Returns whether a gradient is one of rows."""
+    return isinstance(gradient, tf.IndexedSlices)
+
+
 def sum_rows(gradient: Any) -> Any:
     """Returns a gradient with one row for each index, if it is one of rows."""
-    if not isinstance(gradient, tf.IndexedSlices):
+    if not is_of_rows(gradient):
         return gradient
     rows, places = tf.unique(gradient.indices)
     values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
@@ -253,15 +258,67 @@ def sum_rows(gradient: Any) -> Any:
 
 
 class RowsSummed:
-    """Sums the gradients of a row that a batch has several times, as TensorFlow 1 does.
+    """Sums the gradients of a row that a batch has several times, as older optimizers do.
 
-    Keras' optimizers take the square of each of them.
+    Keras' optimizers take the square, and the norm, of each of them.
     """
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> None:
         """Updates variables by gradients."""
         summed = [sum_rows(gradient) for gradient in grads]
         super().apply(summed, trainable_variables)  # type: ignore[misc]
+
+    def _clip_gradients(self, grads: Any) -> Any:
+        """Returns clipped gradients; those of rows stay gradients of rows."""
+        values = [gradient.values if is_of_rows(gradient) else gradient for gradient in grads]
+        clipped = super()._clip_gradients(values)  # type: ignore[misc]
+        return [
+            tf.IndexedSlices(new, old.indices, old.dense_shape) if is_of_rows(old) else new
+            for old, new in zip(grads, clipped, strict=True)
+        ]
+
+
+class RowsLookedUp(RowsSummed):
+    """Updates the rows that a step looks up, and no others, on TensorFlow's backend."""
+
+    slots: tuple[str, ...] = ()  # attributes with the slots of all variables
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates a variable and its slots."""
+        number = self._get_variable_index(variable)  # type: ignore[attr-defined]
+        lists = [getattr(self, name) for name in self.slots]
+        changed = [variables[number] for variables in lists if variables]
+        if not changed or not is_of_rows(gradient):
+            super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
+            return
+        changed.append(variable)
+        before = [tf.identity(keras.ops.convert_to_tensor(each)) for each in changed]
+        super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
+        rows = gradient.indices[:, tf.newaxis]
+        for each, old in zip(changed, before, strict=True):
+            new = tf.gather(keras.ops.convert_to_tensor(each), gradient.indices)
+            kept = tf.tensor_scatter_nd_update(old, rows, new)
+            self.assign(each, kept)  # type: ignore[attr-defined]
+
+
+@keras.saving.register_keras_serializable("columns")
+class Adagrad(RowsSummed, keras.optimizers.Adagrad):
+    """Adagrad with one gradient a row, which adds epsilon to the root of the accumulator."""
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates a variable and its slots."""
+        accumulator = self._accumulators[self._get_variable_index(variable)]
+        self.assign_add(accumulator, keras.ops.square(gradient))
+        change = keras.ops.multiply(learning_rate, gradient)
+        root = keras.ops.add(keras.ops.sqrt(accumulator), self.epsilon)
+        self.assign_sub(variable, keras.ops.divide(change, root))
+
+
+@keras.saving.register_keras_serializable("columns")
+class Ftrl(RowsLookedUp, keras.optimizers.Ftrl):
+    """FTRL of the rows that a step looks up."""
+
+    slots = ("_accumulators", "_linears")
 
 
 @keras.saving.register_keras_serializable("columns")
@@ -278,13 +335,21 @@ class Bias(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("columns")
-class Adagrad(RowsSummed, keras.optimizers.Adagrad):
-    """Adagrad with one gradient a row."""
+class Sum(keras.layers.Layer):
+    """Sums tensors, also those of no example, which `keras.layers.Add` takes for a bias."""
+
+    def call(self, inputs: Any) -> Any:
+        """Returns the sum."""
+        total = inputs[0]
+        for each in inputs[1:]:
+            total = total + each
+        return total
 
 
-@keras.saving.register_keras_serializable("columns")
-class Ftrl(RowsSummed, keras.optimizers.Ftrl):
-    """FTRL with one gradient a row."""
+def wide_and_deep(deep: Any, wide: Any, wide_layers: list[str]) -> keras.optimizers.Optimizer:
+    """Returns an optimizer that trains some layers by `wide`, and the others by `deep`."""
+    paths = f"(.*/)?({'|'.join(wide_layers)})/[^/]*"
+    return keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(deep, {paths: wide}))
 
 
 @keras.saving.register_keras_serializable("columns")
@@ -353,7 +418,7 @@ def build_model(initializer: str = "uniform") -> keras.Model:
         name="linear_items_weighted_by_counts",
         embeddings_initializer="zeros",
     )(items_weighted_by_counts_ids, items_weighted_by_counts_weights)
-    linear_sum = keras.layers.Add()(
+    linear_sum = Sum(name="linear_sum")(
         [
             linear_age_bucketized_sum,
             linear_age_bucketized_X_city_sum,
@@ -362,7 +427,7 @@ def build_model(initializer: str = "uniform") -> keras.Model:
         ],
     )
     linear_bias_added = Bias(name="linear_bias")(linear_sum)
-    summed_logits = keras.layers.Add()([deep_logits, linear_bias_added])
+    summed_logits = Sum(name="summed_logits")([deep_logits, linear_bias_added])
     two_class_logits = keras.ops.concatenate(
         [keras.ops.zeros_like(summed_logits), summed_logits], axis=-1
     )
@@ -393,15 +458,16 @@ def build_model(initializer: str = "uniform") -> keras.Model:
 def compile_model(model: keras.Model) -> None:
     """Compiles a model with the estimator's loss, metrics and optimizer."""
     model.compile(
-        optimizer=keras.optimizers.MultiOptimizer(
-            keras.optimizers.OptimizerMap(
-                Adagrad(learning_rate=0.001, initial_accumulator_value=0.1, epsilon=0.0),
-                {
-                    "(.*/)?linear_.*": Ftrl(
-                        learning_rate=0.005, learning_rate_power=-0.5, initial_accumulator_value=0.1
-                    ),
-                },
-            ),
+        optimizer=wide_and_deep(
+            Adagrad(learning_rate=0.001, initial_accumulator_value=0.1, epsilon=1e-07),
+            Ftrl(learning_rate=0.005, learning_rate_power=-0.5, initial_accumulator_value=0.1),
+            [
+                "linear_age_bucketized",
+                "linear_age_bucketized_X_city",
+                "linear_city",
+                "linear_items_weighted_by_counts",
+                "linear_bias",
+            ],
         ),
         loss={
             "logits": keras.losses.BinaryCrossentropy(
