@@ -9,8 +9,11 @@ import tpu_columns
 
 tf1 = tf.compat.v1
 
-word = tf.feature_column.categorical_column_with_identity("word", num_buckets=100)
-columns = [tpu_columns.embedding_column(word, dimension=8)]
+columns = [
+    tpu_columns.embedding_column(
+        tf.feature_column.categorical_column_with_identity("word", num_buckets=100), dimension=8
+    )
+]
 
 
 def input_fn(params):

@@ -51,6 +51,7 @@ KNOWN_PRIVATE = {
         _V2 + "BucketizedColumn": _COLUMN_CLASS,
         _V2 + "CategoricalColumn": _COLUMN_CLASS,
         _V2 + "CrossedColumn": _COLUMN_CLASS,
+        _V2 + "EmbeddingColumn": "its class' config, in models that have columns of both kinds",
         _V2 + "HashedCategoricalColumn": _COLUMN_CLASS,
         _V2 + "IdentityCategoricalColumn": _COLUMN_CLASS,
         _V2 + "NumericColumn": _COLUMN_CLASS,

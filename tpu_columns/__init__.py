@@ -11,8 +11,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from typing import TYPE_CHECKING
 
 from tpu_columns import lazy_names
@@ -62,10 +60,6 @@ _HOMES = {
     ".partition": "RowPartition",
     ".placement": "Hardware LookupDevice Mode route",
 }
-
-# A program's own calls of TensorFlow may precede its first use of a name here.
-if sys.modules.get("tensorflow") is not None:
-    importlib.import_module("tpu_columns.log_messages").install()
 
 if not TYPE_CHECKING:  # with it, type checkers would accept any name
     __getattr__ = lazy_names.make_getattr(__name__, _HOMES)

@@ -201,7 +201,17 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         return type(self), tuple(self._values().values())
 
 
-@private.register_feature_column
+def _register(kind: Any) -> Any:
+    """Registers a class of columns with TensorFlow, under a name that none of its own has.
+
+    TensorFlow's registry, and the configs of layers, know a class by its `__name__`; pickle, and
+    messages, by `__qualname__`, which stays.
+    """
+    kind.__name__ = f"tpu_columns>{kind.__qualname__}"
+    return private.register_feature_column(kind)
+
+
+@_register
 @dataclasses.dataclass(frozen=True, eq=False)
 class EmbeddingColumn(TPUEmbeddingColumn):
     """Column with a table of its own; made by `embedding_column`."""
@@ -217,6 +227,28 @@ class EmbeddingColumn(TPUEmbeddingColumn):
     def name(self) -> str:
         """`<categorical column>_embedding`; legacy programs use it as a key."""
         return f"{self.categorical_column.name}_embedding"
+
+    @classmethod
+    def from_config(
+        cls,
+        config: dict[str, Any],
+        custom_objects: dict[str, Any] | None = None,
+        columns_by_name: Any = None,
+    ) -> Any:
+        """Returns the column of a config; a column of TensorFlow's, if the config is of one.
+
+        Former releases saved this class by the name of TensorFlow's own. Keras reads such `.h5`
+        files and configs with `custom_objects={"EmbeddingColumn": tpu_columns.EmbeddingColumn}`; it
+        passes no custom objects to the columns of a `.keras` file.
+
+        Args:
+            config: as for `TPUEmbeddingColumn`.
+            custom_objects: as for `TPUEmbeddingColumn`.
+            columns_by_name: as for `TPUEmbeddingColumn`.
+        """
+        if "learning_rate_fn" in config:
+            return super().from_config(config, custom_objects, columns_by_name)
+        return private.EmbeddingColumn.from_config(config, custom_objects, columns_by_name)
 
     def get_embedding_var_name(self) -> str:
         """Returns the categorical column's name."""
@@ -257,7 +289,7 @@ class EmbeddingColumn(TPUEmbeddingColumn):
         """Does nothing: `create_state` recorded the table."""
 
 
-@private.register_feature_column
+@_register
 @dataclasses.dataclass(frozen=True, eq=False)
 class SharedEmbeddingColumn(TPUEmbeddingColumn):
     """Column that shares its table with others; made by `shared_embedding_columns`.

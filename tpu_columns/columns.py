@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tpu_columns import categorical, log_messages
+from tpu_columns import categorical
 from tpu_columns.checks import FLAG, check_rule
 from tpu_columns.column_types import (
     EmbeddingColumn,
@@ -22,8 +22,6 @@ from tpu_columns.column_types import (
 )
 from tpu_columns.placement import LookupDevice
 from tpu_columns.tables import default_initializer
-
-log_messages.install()
 
 
 def embedding_column(

@@ -16,6 +16,9 @@ from typing import Any
 def make_getattr(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Returns the `__getattr__` of a package that imports names and modules at their first use.
 
+    A program that uses a name of `estimator_spec` or `tpu_columns` uses the project: from then on
+    TensorFlow's log is without what `log_messages` filters. An import alone changes no log.
+
     Args:
         package: full name of the package.
         homes: the public names by the module that defines them, separated by spaces. A module that
@@ -32,6 +35,8 @@ def make_getattr(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
             module, there = places[name]
             found = getattr(importlib.import_module(module, package), there)
             setattr(sys.modules[package], name, found)
+            if "." not in package and "tensorflow" in sys.modules:
+                importlib.import_module("tpu_columns.log_messages").install()
             return found
         full = f"{package}.{name}"
         if not name.startswith("_") and importlib.util.find_spec(full) is not None:

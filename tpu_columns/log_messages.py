@@ -5,7 +5,8 @@ Programs for TPUEstimator are made of names that TensorFlow calls deprecated: fe
 `tf.compat.v1.metrics`, `tf.compat.v1.layers`. What replaces them can't be used in an Estimator, so
 the notices ask for nothing that can be done; those of calls in TensorFlow's own files neither.
 Notices of all other names are printed, and everything is at the level DEBUG. Handlers that a
-program adds to TensorFlow's logger get every record.
+program adds to TensorFlow's logger get every record. The first use of a public name of this project
+calls `install`; importing a module doesn't.
 """
 
 from __future__ import annotations

@@ -44,8 +44,6 @@ from tensorflow.python.training.training_util import (
     _get_or_create_global_step_read as get_or_create_global_step_read,
 )
 
-from tpu_columns import log_messages
-
 __all__ = [
     "DENSE_COLUMNS",
     "GLOBAL_STEP_READ_KEY",
@@ -76,8 +74,6 @@ __all__ = [
 
 # Not documented, but exported on purpose, for Keras outside of TensorFlow.
 DenseColumn = tf.__internal__.feature_column.DenseColumn
-
-log_messages.install()
 
 DENSE_COLUMNS = (NumericColumn, EmbeddingColumn, SharedEmbeddingColumn, SharedEmbeddingColumnV1)
 

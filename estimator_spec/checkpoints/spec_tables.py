@@ -13,7 +13,7 @@ from typing import Any
 
 from estimator_spec.embedding.optimizer_base import OptimizationParameters
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name, table_optimizer
-from tpu_columns import SharedEmbeddingColumn, TPUEmbeddingColumn
+from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.tables import WEIGHTS
 
 

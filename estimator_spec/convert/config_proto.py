@@ -25,8 +25,8 @@ from estimator_spec.embedding.spec import (
     tables_and_features,
 )
 from estimator_spec.user_functions.model_spec import ModeKeys
-from tpu_columns import Mode
 from tpu_columns.checks import is_int
+from tpu_columns.placement import Mode
 
 _Configuration = private.tpu_embedding_configuration_pb2.TPUEmbeddingConfiguration
 _messages = private.optimization_parameters_pb2

@@ -26,7 +26,7 @@ from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import Hardware, LookupDevice
+from tpu_columns.placement import Hardware, LookupDevice
 
 DEFAULT_DEVICE, AUTO = "default_device", "auto"
 

@@ -17,8 +17,10 @@ from estimator_spec._tensorflow import private
 from estimator_spec.convert import checks
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.cores import enqueue
-from tpu_columns import Hardware, IdOutOfRangeError, categorical, lookup
+from tpu_columns import categorical, lookup
 from tpu_columns.invalid_ids import IdRule, rule_for_column
+from tpu_columns.lookup_errors import IdOutOfRangeError
+from tpu_columns.placement import Hardware
 
 
 class Ids(NamedTuple):

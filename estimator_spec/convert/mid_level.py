@@ -26,7 +26,7 @@ from estimator_spec.embedding import optimizers as ours
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import Hardware
+from tpu_columns.placement import Hardware
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,8 @@ from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
 from estimator_spec.convert.tpu_layer import TPUTables, mid_level_optimizer
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import Hardware
 from tpu_columns.checks import is_int
+from tpu_columns.placement import Hardware
 
 SIZE_THRESHOLD = 10_000
 

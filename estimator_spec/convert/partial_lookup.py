@@ -9,7 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.convert import checks
-from tpu_columns import IdOutOfRangeError, lookup
+from tpu_columns import lookup
+from tpu_columns.lookup_errors import IdOutOfRangeError
 
 
 def look_up(key: str, table: Any, feature: Any, ids: Any, weights: Any = None) -> tf.Tensor:

@@ -18,7 +18,8 @@ from estimator_spec.embedding.spec import (
     table_optimizer,
     tables_and_features,
 )
-from tpu_columns import Hardware, TPUEmbeddingColumn
+from tpu_columns.column_types import TPUEmbeddingColumn
+from tpu_columns.placement import Hardware
 
 
 class Vocabularies:

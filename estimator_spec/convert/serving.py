@@ -15,7 +15,7 @@ from estimator_spec.convert.mid_level import feature_config, table_config
 from estimator_spec.convert.partial_lookup import kind_of
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import Hardware
+from tpu_columns.placement import Hardware
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

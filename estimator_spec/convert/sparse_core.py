@@ -21,7 +21,7 @@ from estimator_spec.convert.mid_level import Optimizers, model_table_entries, ta
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import Hardware
+from tpu_columns.placement import Hardware
 
 _INT32_ROWS = 2**31
 

@@ -19,7 +19,7 @@ from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import Hardware
+from tpu_columns.placement import Hardware
 
 
 def to_partial_tpu_embedding(

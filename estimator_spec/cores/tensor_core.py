@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from estimator_spec.cores import enqueue
 from estimator_spec.embedding.table_config import FeatureConfig
-from tpu_columns import TPUEmbeddingColumn, categorical, invalid_ids, padded_lookup
+from tpu_columns import categorical, invalid_ids, padded_lookup
+from tpu_columns.column_types import TPUEmbeddingColumn
 
 
 def pad(columns: Iterable[TPUEmbeddingColumn], features: Any) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from estimator_spec.run_config import (
 from estimator_spec.user_functions import batches
 from estimator_spec.user_functions.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.user_functions.warm_start import WarmStartSettings
-from tpu_columns import environment, optimizations, placement
+from tpu_columns import environment, log_messages, optimizations, placement
 from tpu_columns.invalid_ids import check_policy
 from tpu_columns.optimizations import Optimization
 
@@ -108,6 +108,7 @@ class Estimator:
         plain: bool | None = None,
         invalid_ids: str | int | None = None,
     ) -> None:
+        log_messages.install()
         # Through the class: programs replace the check by a function of the class.
         type(self)._assert_members_are_not_overridden(self)
         check_optional_flag("fast_updates", fast_updates)

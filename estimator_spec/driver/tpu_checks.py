@@ -13,8 +13,8 @@ from estimator_spec.common.signatures import argument_names
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, tables_and_features
 from estimator_spec.run_config import InputPipelineConfig
 from estimator_spec.run_config.tpu_config import TPUConfig, check_positive_integer
-from tpu_columns import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.checks import check_name
+from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
 
 
 def check_params(params: Any, reserved: Sequence[str]) -> None:

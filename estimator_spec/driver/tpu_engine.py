@@ -16,7 +16,7 @@ from estimator_spec.convert import mid_level
 from estimator_spec.cores.tpu import Shards
 from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import Hardware
+from tpu_columns.placement import Hardware
 
 
 class MidLevelEngine:

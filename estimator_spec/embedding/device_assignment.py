@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tpu_columns import Hardware, LookupDevice, Mode, TPUEmbeddingColumn, route
+from tpu_columns.column_types import TPUEmbeddingColumn
+from tpu_columns.placement import Hardware, LookupDevice, Mode, route
 
 
 def split_columns(columns: Iterable[Any], below: int | None) -> tuple[list[Any], list[Any]]:

@@ -16,10 +16,12 @@ from estimator_spec.common import argument_rules
 from estimator_spec.embedding import device_assignment, optimizers
 from estimator_spec.embedding.optimizers import OptimizationParameters
 from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
-from tpu_columns import Mode, TPUEmbeddingColumn, callables
+from tpu_columns import callables
 from tpu_columns.checks import is_int, is_number
+from tpu_columns.column_types import TPUEmbeddingColumn
 from tpu_columns.invalid_ids import IdRule, rule_for_column, rule_for_feature
 from tpu_columns.partition import check_strategy
+from tpu_columns.placement import Mode
 
 __all__ = [
     "EmbeddingConfigSpec",

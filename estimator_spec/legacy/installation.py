@@ -27,6 +27,7 @@ from estimator_spec.legacy.module_spellings import is_removed, prefixes
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
 from estimator_spec.legacy.undo import ReversibleChanges
 from estimator_spec.run_config import host_fallback
+from tpu_columns import log_messages
 
 _LOCK = threading.RLock()
 # TensorFlow's API has several module objects for each of its v1 and v2 modules.
@@ -124,6 +125,7 @@ def install(replace: bool = False) -> Installed:
     Returns:
         A context manager that restores the previous names on exit.
     """
+    log_messages.install()
     with _LOCK:
         made = Installed(State(replace or not _tensorflow_has_estimator(), frozenset(cases())))
         _Process.calls.append(made)

@@ -13,8 +13,8 @@ from estimator_spec.planning.problems import MEMORY_KINDS, Fix, Problem, Problem
 from estimator_spec.planning.results import Plan
 from estimator_spec.planning.tables import INT32_IDS, Table
 from estimator_spec.planning.text import count, name_tables
-from tpu_columns import Hardware, LookupDevice
 from tpu_columns.partition import STRATEGIES
+from tpu_columns.placement import Hardware, LookupDevice
 from tpu_columns.storage import table_bytes
 
 # Lookups of the busiest shard over the mean, from which on another strategy is proposed.

@@ -21,8 +21,8 @@ from estimator_spec.planning.results import Plan
 from estimator_spec.planning.samples import IdSample
 from estimator_spec.planning.sampling import sample_ids
 from estimator_spec.planning.system import System
-from tpu_columns import Hardware
 from tpu_columns.kernels import libraries
+from tpu_columns.placement import Hardware
 
 
 def run(options: argparse.Namespace, program: list[str]) -> int:

@@ -10,8 +10,8 @@ from estimator_spec.common.terminal import format_size
 from estimator_spec.planning.memory import Estimate, Place
 from estimator_spec.planning.problems import Fix
 from estimator_spec.planning.tables import BY_DEFAULT, Lookup, Table
-from tpu_columns import Hardware, LookupDevice
 from tpu_columns.partition import MAX_SHARDS
+from tpu_columns.placement import Hardware, LookupDevice
 from tpu_columns.storage import DTYPES
 
 # Optimizers to propose, with their numbers of slot variables.

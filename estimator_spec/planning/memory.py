@@ -22,8 +22,8 @@ import numpy as np
 
 from estimator_spec.planning.system import System
 from estimator_spec.planning.tables import Table
-from tpu_columns import Hardware, LookupDevice
 from tpu_columns.partition import RowPartition
+from tpu_columns.placement import Hardware, LookupDevice
 from tpu_columns.storage import table_bytes
 
 

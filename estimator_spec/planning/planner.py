@@ -20,8 +20,8 @@ from estimator_spec.planning.samples import IdSample
 from estimator_spec.planning.sparse_core import estimate_limits
 from estimator_spec.planning.system import System
 from estimator_spec.planning.tables import read_tables
-from tpu_columns import Hardware
 from tpu_columns.checks import is_int
+from tpu_columns.placement import Hardware
 from tpu_columns.storage import DTYPES
 
 

@@ -18,7 +18,9 @@ from estimator_spec.embedding.table_config import FeatureConfig
 from estimator_spec.planning.samples import FeatureIds, IdSample, SampledBatch
 from estimator_spec.run_config import TPURunConfig
 from estimator_spec.user_functions import batches
-from tpu_columns import Mode, TPUEmbeddingColumn, categorical
+from tpu_columns import categorical
+from tpu_columns.column_types import TPUEmbeddingColumn
+from tpu_columns.placement import Mode
 
 tf1 = tf.compat.v1
 

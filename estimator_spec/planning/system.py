@@ -6,9 +6,9 @@ from __future__ import annotations
 import dataclasses
 
 from estimator_spec.common.checks import check_positive_ints
-from tpu_columns import Hardware
 from tpu_columns.checks import is_number
 from tpu_columns.partition import MAX_SHARDS
+from tpu_columns.placement import Hardware
 
 GIB = 1 << 30
 

@@ -8,7 +8,9 @@ import dataclasses
 from estimator_spec.checkpoints import spec_tables
 from estimator_spec.embedding.optimizer_base import slot_names
 from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name, tensor_core_tables
-from tpu_columns import Hardware, LookupDevice, Mode, TPUEmbeddingColumn, placement, route
+from tpu_columns import placement
+from tpu_columns.column_types import TPUEmbeddingColumn
+from tpu_columns.placement import Hardware, LookupDevice, Mode, route
 from tpu_columns.storage import table_bytes
 
 # A TPU takes ids as int32.

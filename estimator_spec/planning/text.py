@@ -12,8 +12,8 @@ from estimator_spec.planning.problems import Problem
 from estimator_spec.planning.sparse_core import DEFAULT_LIMIT, LIMITS, SparseCoreLimits
 from estimator_spec.planning.system import System
 from estimator_spec.planning.tables import Lookup, Table
-from tpu_columns import Hardware, LookupDevice
 from tpu_columns.partition import STRATEGIES
+from tpu_columns.placement import Hardware, LookupDevice
 
 # Of longer lists only so many names are shown.
 NAMES_SHOWN = 4

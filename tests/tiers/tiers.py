@@ -70,6 +70,7 @@ VERSIONED = (
     "reference/test_contrib_learn.py::*[[]combined_binary]",
     "reference/test_op_names.py",
     "test_readme.py",
+    "test_side_effects.py",
     "test_startup.py",
 )
 

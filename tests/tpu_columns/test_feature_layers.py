@@ -11,11 +11,14 @@ import pytest
 import tensorflow as tf
 
 import tpu_columns
+from estimator_spec.common import legacy_keras
 from tpu_columns import Hardware, Mode, feature_layers, placement, tables
 
 fc = tf.feature_column
 tf1 = tf.compat.v1
 OLD = tf1.tpu.experimental
+serialization = tf.__internal__.feature_column
+OTHER = fc.categorical_column_with_identity("other", 4)
 
 
 def init(seed):
@@ -405,6 +408,44 @@ class TestEager:
         layer = feature_layers.DenseFeatures(pooled_columns(tpu_columns)[:2])
         other = type(layer).from_config(layer.get_config())
         assert list(other._feature_columns) == list(layer._feature_columns)
+
+    def test_columns_of_one_name_are_told_apart(self):
+        """TensorFlow's deserializer keeps ours and its own, though they have one name."""
+        column = fc.categorical_column_with_identity("one", 9)
+        both = [tpu_columns.embedding_column(column, 3), fc.embedding_column(column, 3)]
+        assert both[0].name == both[1].name
+        known = {}
+        again = [
+            serialization.deserialize_feature_column(
+                serialization.serialize_feature_column(each), None, known
+            )
+            for each in both
+        ]
+        assert [type(each) for each in again] == [type(each) for each in both]
+
+    @pytest.mark.parametrize(
+        ("suffix", "is_of_a_former_release"), [(".keras", False), (".h5", False), (".h5", True)]
+    )
+    def test_a_keras_model_is_saved_and_loaded(self, tmp_path, suffix, is_of_a_former_release):
+        """Also a file with our columns by the former name, TensorFlow's, if the caller says so."""
+        keras = legacy_keras.keras_2()
+        ids = fc.categorical_column_with_identity("ids", 9)
+        columns = [tpu_columns.embedding_column(ids, 3), fc.embedding_column(OTHER, 2)]
+        inputs = {key: keras.Input([1], name=key, dtype=tf.int64) for key in ("ids", "other")}
+        model = keras.Model(inputs, keras.layers.DenseFeatures(columns)(inputs))
+        path = str(tmp_path / f"model{suffix}")
+        name = tpu_columns.EmbeddingColumn.__name__
+        if is_of_a_former_release:
+            tpu_columns.EmbeddingColumn.__name__ = "EmbeddingColumn"
+        try:
+            model.save(path)
+        finally:
+            tpu_columns.EmbeddingColumn.__name__ = name
+        known = {"EmbeddingColumn": tpu_columns.EmbeddingColumn} if is_of_a_former_release else None
+        again = keras.models.load_model(path, known, compile=False)
+        batch = {"ids": tf.constant([[3], [8]]), "other": tf.constant([[0], [1]])}
+        np.testing.assert_array_equal(again(batch), model(batch))
+        assert [type(c) for c in again.layers[-1]._feature_columns] == [type(c) for c in columns]
 
 
 def test_parse_specs():

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tpu_columns import TPUEmbeddingColumn
+from tpu_columns.column_types import TPUEmbeddingColumn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,13 +55,13 @@ def class_name(column: Any) -> str:
     """Returns the key of a column's kind: the name of its class, if it is TensorFlow's or ours."""
     kind = type(column)
     if isinstance(column, TPUEmbeddingColumn):
-        return f"tpu_columns.{kind.__name__}"
+        return f"tpu_columns.{kind.__qualname__}"
     return kind.__name__ if kind.__module__.startswith("tensorflow.") else f"{kind.__module__}.?"
 
 
 def unknown_column(column: Any) -> ValueError:
     """Returns the error of a column of another library, or of no column."""
-    what = f"{getattr(column, 'name', column)!r} (a {type(column).__name__})"
+    what = f"{getattr(column, 'name', column)!r} (a {type(column).__qualname__})"
     return ValueError(
         f"Column {what} has no Keras counterpart: it isn't one of tf.feature_column's or "
         "tpu_columns' own. Compute its tensor in the input_fn, and use a numeric_column or a "
