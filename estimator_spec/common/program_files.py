@@ -16,8 +16,8 @@ import site
 import sys
 import sysconfig
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 # Packages that a command provides, whatever the path has, with the names that they lack today.
@@ -120,10 +120,17 @@ class Unread(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A file of a program; `tree` is its syntax tree."""
+    """A file of a program.
+
+    Attributes:
+        path: its real path.
+        tree: its syntax tree.
+        package: the package that its relative imports start from; '' if there is none.
+    """
 
     path: str
     tree: ast.Module
+    package: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,10 +140,13 @@ class Files:
     Attributes:
         read: the program's own files, the main one first, each once.
         unread: modules that weren't found or couldn't be read.
+        modules: the files of the program's modules and packages by the names that they are
+            imported by; '' for a package without a file.
     """
 
     read: tuple[Source, ...]
     unread: tuple[Unread, ...]
+    modules: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_module(name: str, path: Sequence[str]) -> Module | None:
@@ -250,6 +260,7 @@ class _Reader:
         self._path = path
         self._read: dict[str, Source] = {}
         self._unread: dict[tuple[str, str], Unread] = {}
+        self._modules: dict[str, str] = {}
         self._done: set[tuple[str, str]] = set()
         # What the program needs to start comes first: of two imports of a module that one counts.
         self._needed: deque[Module] = deque()
@@ -275,7 +286,7 @@ class _Reader:
                 else each
                 for each in unread
             ]
-        return Files(tuple(self._read.values()), tuple(unread))
+        return Files(tuple(self._read.values()), tuple(unread), self._modules)
 
     def _read_module(self, module: Module, stops: bool) -> None:
         file = os.path.realpath(str(module.file))
@@ -288,7 +299,7 @@ class _Reader:
                 self._add(Unread(shown, module.name, "It is compiled, not Python source.", False))
                 return
             try:
-                self._read[file] = Source(file, parse(file))
+                self._read[file] = Source(file, parse(file), module.package)
             except SyntaxError as error:
                 reason = f"This isn't Python 3 ({error.msg}). Convert the file first."
                 self._add(Unread(f"{shown}:{error.lineno}", shown, reason, stops))
@@ -335,6 +346,7 @@ class _Reader:
             own = is_own(module.file) if module.file else any(is_own(each) for each in folders)
             if not own:
                 return
+            self._modules[name] = os.path.realpath(module.file) if module.file else ""
             if module.file:
                 (self._needed if stops else self._others).append(module)
 
@@ -390,7 +402,7 @@ def _imports(tree: ast.Module, module: Module) -> Iterator[_Import]:
             for alias in node.names:
                 yield _Import(node.lineno, alias.name, False, stops)
         elif isinstance(node, ast.ImportFrom):
-            base = _absolute(node.level, node.module or "", package)
+            base = absolute(node.level, node.module or "", package)
             yield _Import(node.lineno, base, False, stops)
             if not base.startswith("."):
                 for alias in node.names:
@@ -403,10 +415,10 @@ def _imports(tree: ast.Module, module: Module) -> Iterator[_Import]:
                 name = argument.value if isinstance(argument, ast.Constant) else ""
                 name = name if isinstance(name, str) else ""
                 level = len(name) - len(name.lstrip("."))
-                yield _Import(node.lineno, _absolute(level, name[level:], package), False, stops)
+                yield _Import(node.lineno, absolute(level, name[level:], package), False, stops)
 
 
-def _absolute(level: int, name: str, package: str) -> str:
+def absolute(level: int, name: str, package: str) -> str:
     """Returns the full name of an import; '.' and the package if it leads out of that."""
     if not level:
         return name

@@ -28,6 +28,7 @@ from estimator_spec.legacy import (
 )
 from estimator_spec.legacy.module_spellings import is_removed, prefixes
 from estimator_spec.legacy.program_names import Use
+from estimator_spec.program_source.modules import Modules
 
 _ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 
@@ -114,9 +115,9 @@ def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
         as_tf1 = tf1.uses_tf1_names(program)
     files = program_files.find_files(program)
     found = []
-    for source in files.read:
+    for source, read in Modules(files).all():
         shown = os.path.relpath(source.path, program.root)
-        for use in sorted(set(program_names.uses(source.tree))):
+        for use in sorted(set(program_names.uses(read))):
             verdict = _verdict(use, source.tree, as_tf1)
             if verdict is not None:
                 found.append(Finding(f"{shown}:{use.line}", use.name, *verdict))

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from estimator_spec.common import program_files
 from estimator_spec.legacy import call_sites, program_names
+from estimator_spec.program_source.modules import Modules
 
 tf1 = tf.compat.v1
 
@@ -138,8 +139,8 @@ def uses_tf1_names(program: program_files.Program) -> bool:
         use.from_tensorflow
         and is_only_in_tf1(use.name.partition(".")[2])
         and not call_sites.handled_at(source.tree, use.line) & _ERRORS
-        for source in program_files.find_files(program).read
-        for use in program_names.uses(source.tree)
+        for source, names in Modules(program_files.find_files(program)).all()
+        for use in program_names.uses(names)
     )
 
 

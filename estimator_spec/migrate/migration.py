@@ -71,7 +71,6 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
 
     Raises:
         SourceError: the source isn't Python 3.
-        ImportError: LibCST isn't installed; the message names the extra.
     """
     program = syntax.parse(source)
     if not program.bindings and not program.unfollowed:

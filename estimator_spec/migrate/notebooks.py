@@ -38,7 +38,7 @@ def migrate_notebook(text: str, options: Options) -> Migrated:
         NotebookError: it is no notebook.
         OtherLanguageError: its language isn't Python.
         SourceError: its cells aren't Python 3.
-        ImportError: nbformat or LibCST isn't installed; the message names the extra.
+        ImportError: nbformat isn't installed; the message names the extra.
     """
     nbformat = load_extra("nbformat", "migrate")
     try:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-# Packages whose imports are followed.
-ROOTS = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns", "tf_keras")
+from estimator_spec.program_source.names import ROOTS as ROOTS
+
 NO_LITERAL = object()
 
 
@@ -20,6 +21,7 @@ class Form(enum.Enum):
     FROM = "from module import name [as name]"
     STAR = "from module import *"
     ALIAS = "name = module"
+    OWN = "from module_of_the_program import name, or module_of_the_program.name"
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,15 @@ class Binding:
 
     Attributes:
         form: form of the statement.
-        local: the name in the program; empty for `import *`.
+        local: the name in the program; empty for `import *`. `module.name` for a name of a module
+            of the program.
         full: the full dotted name of what it is bound to.
         module: the module that the statement imports, or ''.
         statement: index of the statement in `Program.statements`.
         in_function: the name is bound when a function runs.
         in_class: it is an attribute of a class.
         origin: index of the binding that an alias is one of; None for an import.
+        from_tensorflow: whether an import reaches it from the module `tensorflow`, not from a part.
     """
 
     form: Form
@@ -66,6 +70,7 @@ class Binding:
     in_function: bool = False
     in_class: bool = False
     origin: int | None = None
+    from_tensorflow: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,6 +189,7 @@ class Program:
         after_imports: offset of the line after the imports that follow `insertion`.
         unfollowed: where old names may be read in a way that isn't followed.
         by_strings: variables may be read by their names in strings, as by `globals()`.
+        tree: the syntax tree.
     """
 
     source: str
@@ -198,6 +204,7 @@ class Program:
     after_imports: int = 0
     unfollowed: tuple[Unfollowed, ...] = ()
     by_strings: bool = False
+    tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
 
     def import_of(self, binding: int) -> int:
         """Returns the index of the import that a binding, or what it is an alias of, is one of."""

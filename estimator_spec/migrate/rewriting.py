@@ -64,7 +64,7 @@ class Rewriter:
         self._added = added
         self._replacements = replacements
         self._lines = Lines(program.source)
-        self._tree = ast.parse(program.source)
+        self._tree = program.tree
         self._plan = _Plan()
         self._findings: set[Finding] = set()
 

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses a source with LibCST, whose scope analysis says what each name is bound to."""
+"""Parses a source, and makes the values that rules read of what its names are bound to."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import dataclasses
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.migrate import unfollowed
 from estimator_spec.migrate.program import (
     METHODS,
@@ -21,259 +18,373 @@ from estimator_spec.migrate.program import (
     Call,
     Form,
     Program,
+    Statement,
     Unfollowed,
     Use,
 )
-from estimator_spec.migrate.tree_reader import BY_STRINGS, Chain, Reader, dotted
+from estimator_spec.program_source import flow, places
+from estimator_spec.program_source.names import Chain, Definition, Meaning, Names, Neighbours
+from estimator_spec.program_source.places import Places
+from estimator_spec.program_source.scopes import names_bound_by
 
 
 class SourceError(ValueError):
     """A source that isn't Python 3."""
 
 
-def parse(source: str) -> Program:
+def parse(source: str, neighbours: Neighbours | None = None) -> Program:
     """Parses the source of a module.
+
+    Args:
+        source: the source.
+        neighbours: the other modules of its program. None: its imports of them aren't followed.
 
     Raises:
         SourceError: it isn't Python 3.
-        ImportError: LibCST isn't installed; the message names the extra.
     """
     # An import has to name its package; another module of the program may have imported it.
-    if not any(root in source for root in ROOTS) and not unfollowed.IN_TEXT.search(source):
+    is_alone = neighbours is None and not any(root in source for root in ROOTS)
+    if is_alone and not unfollowed.IN_TEXT.search(source):
         return Program(source)
     try:
-        ast.parse(source)  # Its messages are better, and the result has to satisfy it, too.
+        tree = places.parse(source)
+        names = flow.read(tree, neighbours)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise SourceError(str(error)) from None
-    cst = load_extra("libcst", "migrate")
-    metadata = load_extra("libcst.metadata", "migrate")
-    try:
-        module = cst.parse_module(source)
-    except (cst.ParserSyntaxError, RecursionError) as error:
-        raise SourceError(f"{type(error).__name__}: {textwrap.shorten(str(error), 200)}") from None
-    # The tree is ours: without a copy.
-    wrapper = metadata.MetadataWrapper(module, unsafe_skip_copy=True)
-    positions = wrapper.resolve(metadata.PositionProvider)
-    scopes = wrapper.resolve(metadata.ScopeProvider)
-    reader = Reader(cst, source, positions)
-    reader.read(module)
-    return _Resolver(reader, scopes).program()
+    return _Maker(source, names).program()
 
 
-class _Resolver:
-    """Follows names to their imports, and makes values of what a visit collected."""
+class _Maker:
+    """Makes the values."""
 
-    def __init__(self, reader: Reader, scopes: Any) -> None:
-        self._cst = load_extra("libcst", "migrate")
-        self._reader = reader
-        self._found = reader.found
-        self._scopes = scopes
+    def __init__(self, source: str, names: Names) -> None:
+        self._source = source
+        self._names = names
+        self._places = Places(source)
+        self._statements: list[Statement] = []
+        self._of_statement: dict[ast.stmt, int] = {}
         self._bindings: list[Binding] = []
-        # Binding of an import by the import's node and the name; of an alias by its target.
-        self._by_node: dict[tuple[int, str], int] = {}
-        self._by_name: dict[str, set[int]] = {}
-        self._mixed: set[int] = set()
-        self._followed: set[int] = set()  # ids of the values of aliases
+        # Bindings of a definition, in the order of its values; of a module of the program, by the
+        # expression that reads a name of it.
+        self._by_definition: dict[Definition, list[int]] = {}
+        self._of_modules: dict[tuple[Definition, str, str], int] = {}
+        self._blocks = _blocks(names.tree)
+        self._meanings = {chain: names.meanings(chain) for chain in names.chains}
 
     def program(self) -> Program:
         """Returns the values."""
-        for node, statement, in_function in self._found.imports:
-            self._bind_import(node, statement, in_function)
-        self._bind_aliases()
+        followed: set[ast.AST] = set()
+        for definition in self._names.definitions:
+            if self._bind(definition) and definition.alias is not None:
+                followed.add(definition.alias.nodes[-1])
         uses: list[Use] = []
-        index: dict[int, int] = {}
+        index: dict[ast.AST, int] = {}
         rest: list[Chain] = []
-        for chain in self._found.chains:
+        for chain in self._names.chains:
             use = self._use(chain)
-            if use is not None:
-                index[id(chain.nodes[-1])] = len(uses)
-                uses.append(use)
-            else:
+            if use is None:
                 rest.append(chain)
-        insertion, after = self._places()
+            else:
+                index[chain.nodes[-1]] = len(uses)
+                uses.append(use)
+        mixed = self._mixed(rest)
+        insertion, after = self._insertions()
+        finder = unfollowed.Finder(self._names, self._places, self._bindings)
+        known = self._names.harmless | followed
         return Program(
-            self._reader.lines.text,
-            tuple(self._found.statements),
+            self._source,
+            tuple(self._statements),
             tuple(self._bindings),
             tuple(uses),
             tuple(self._calls(index)),
-            frozenset(self._mixed),
+            frozenset(binding for bindings in mixed.values() for binding in bindings),
             self._other_names(),
-            frozenset(self._found.exported),
+            frozenset(_exported(self._names.tree)),
             insertion,
             after,
-            tuple(self._unfollowed(rest, {node: uses[number] for node, number in index.items()})),
-            any(node.func.value in BY_STRINGS for node in self._reader.calls_of_names()),
+            tuple(self._unfollowed(finder, rest, known, uses, index)),
+            finder.reads_by_strings(),
+            self._names.tree,
         )
 
-    def _add(self, node: Any, binding: Binding) -> None:
-        self._by_node[id(node), binding.local] = len(self._bindings)
-        self._by_name.setdefault(binding.local, set()).add(len(self._bindings))
-        self._bindings.append(binding)
+    # Statements and bindings.
 
-    def _bind_import(self, node: Any, statement: int, in_function: bool) -> None:
-        cst = self._cst
-        where = (statement, in_function, self._is_in_class(node))
-        if isinstance(node, cst.Import):
-            for alias in node.names:
-                module = dotted(cst, alias.name)
-                local = alias.evaluated_alias or module.split(".")[0]
-                full = module if alias.asname else local
-                self._add(node, Binding(Form.IMPORT, local, full, module, *where))
-            return
-        module = dotted(cst, node.module)
-        if isinstance(node.names, cst.ImportStar):
-            self._add(node, Binding(Form.STAR, "", module, module, *where))
-            return
-        for alias in node.names:
-            local = alias.evaluated_alias or alias.evaluated_name
-            full = f"{module}.{alias.evaluated_name}"
-            self._add(node, Binding(Form.FROM, local, full, module, *where))
+    def _statement(self, node: ast.stmt) -> int:
+        found = self._of_statement.get(node)
+        if found is not None:
+            return found
+        start, end = self._places.span(node)
+        block, siblings, at, top = self._blocks[node]
+        beside = siblings[max(at - 1, 0) : at + 2]
+        before = self._source[self._source.rfind("\n", 0, start) + 1 : start]
+        is_alone = not before.strip() and not any(
+            each is not node
+            and each.lineno <= (node.end_lineno or 0)
+            and (each.end_lineno or 0) >= node.lineno
+            for each in beside
+        )
+        indent = "" if before.strip() else before
+        top_start = self._places.statement(top)
+        self._statements.append(Statement(start, end, indent, is_alone, block, top_start))
+        self._of_statement[node] = len(self._statements) - 1
+        return len(self._statements) - 1
 
-    def _is_in_class(self, node: Any) -> bool:
-        """Returns whether what a node binds is an attribute of a class."""
-        return type(self._scopes.get(node)).__name__ == "ClassScope"
-
-    def _bind_aliases(self) -> None:
-        """Adds the aliases, and aliases of aliases, in the order of the source."""
-        for target, value, statement, in_function in self._found.aliases:
-            nodes = [value]
-            while isinstance(nodes[-1], self._cst.Attribute):
-                nodes.append(nodes[-1].value)
-            if not isinstance(nodes[-1], self._cst.Name):
+    def _bind(self, definition: Definition) -> list[int]:
+        """Adds the bindings of what a statement binds; returns their indices."""
+        found = self._by_definition.setdefault(definition, [])
+        if found or definition.statement is None:
+            return found
+        where = (self._statement(definition.statement), definition.in_function)
+        if definition.alias is not None:
+            meanings, others = self._meanings[definition.alias]
+            if others:
+                return found
+            for meaning in meanings:
+                origin = self._binding_of(meaning, definition.alias)
+                if origin is None:
+                    continue
+                full = meaning.value.full
+                found.append(len(self._bindings))
+                self._bindings.append(
+                    Binding(Form.ALIAS, definition.name, full, "", *where, origin=origin)
+                )
+            return found
+        statement = definition.statement
+        for value in definition.values:
+            if value is None or value.is_own:
                 continue
-            found = self._names(nodes[-1])
-            scope = self._scopes.get(target)
-            if found is None or len(found) != 1 or len(list(scope[target.value])) != 1:
-                continue
-            if self._is_in_class(target):  # Other code reads it as an attribute.
-                continue
-            self._followed.add(id(value))
-            attributes = [node.attr.value for node in reversed(nodes[:-1])]
-            full = ".".join([self._bindings[found[0]].full, *attributes])
-            alias = Binding(Form.ALIAS, target.value, full, "", statement, in_function)
-            self._add(target, dataclasses.replace(alias, origin=found[0]))
+            form, module, local = Form.OWN, "", definition.name
+            if isinstance(statement, ast.Import):
+                assert isinstance(definition.node, ast.alias)
+                form, module = Form.IMPORT, definition.node.name
+            elif isinstance(statement, ast.ImportFrom) and not self._is_own(statement):
+                form, module = Form.FROM, statement.module or ""
+                if definition.name == "*":
+                    form, local = Form.STAR, ""
+            found.append(len(self._bindings))
+            self._bindings.append(
+                Binding(
+                    form,
+                    local,
+                    value.full,
+                    module,
+                    *where,
+                    definition.in_class,
+                    from_tensorflow=value.from_tensorflow,
+                )
+            )
+        return found
 
-    def _names(self, root: Any) -> tuple[int, ...] | None:
-        """Returns the bindings that a name may have; None if there are others than ours."""
-        if root.value not in self._by_name:
+    def _is_own(self, statement: ast.ImportFrom) -> bool:
+        return bool(statement.level) or (statement.module or "").split(".")[0] not in ROOTS
+
+    def _binding_of(self, meaning: Meaning, chain: Chain) -> int | None:
+        """Returns the binding of an expression's first name, or of a module's name that it reads.
+
+        Returns None for a module of the program.
+        """
+        if meaning.value.is_own:
             return None
-        scope = self._scopes.get(root)
-        if scope is None:
-            return None
-        nodes = [getattr(assignment, "node", None) for assignment in scope[root.value]]
-        found = [self._by_node.get((id(node), root.value)) for node in nodes]
-        known = {index for index in found if index is not None}
-        if len(known) == len(found):
-            return tuple(sorted(known)) or None
-        if not any(node is root for node in nodes):  # not where the name is bound
-            # A class body reads the import until its own name of the kind is bound.
-            is_class = type(scope).__name__ == "ClassScope"
-            self._mixed |= self._by_name[root.value] if is_class else known
-        return None
+        attributes = chain.attributes
+        num_read = len(attributes) - meaning.length + 1
+        full = ".".join(meaning.value.full.split(".")[: -num_read or None])
+        definition = meaning.definition
+        if meaning.length == 1:
+            return next(
+                (index for index in self._bind(definition) if self._bindings[index].full == full),
+                None,
+            )
+        local = ".".join([chain.name, *attributes[: meaning.length - 1]])
+        key = (definition, local, full)
+        if key not in self._of_modules and definition.statement is not None:
+            self._of_modules[key] = len(self._bindings)
+            statement = self._statement(definition.statement)
+            self._bindings.append(
+                Binding(
+                    Form.OWN,
+                    local,
+                    full,
+                    "",
+                    statement,
+                    definition.in_function,
+                    from_tensorflow=meaning.value.from_tensorflow,
+                )
+            )
+        return self._of_modules.get(key)
+
+    # Uses and calls.
 
     def _use(self, chain: Chain) -> Use | None:
-        root = chain.nodes[0]
-        bindings = self._names(root)
-        if bindings is None or (id(root), root.value) in self._by_node:
+        meanings, others = self._meanings[chain]
+        lengths = {meaning.length for meaning in meanings}
+        if others or len(lengths) != 1:
             return None
-        spans = [self._reader.span(node) for node in chain.nodes]
-        attributes = chain.attributes()
-        names = [".".join([self._bindings[b].full, *attributes]) for b in bindings]
+        found = [self._binding_of(meaning, chain) for meaning in meanings]
+        bindings = tuple(index for index in found if index is not None)
+        if len(bindings) != len(meanings):
+            return None
+        spans = [self._places.span(node) for node in chain.nodes]
         start = spans[0][0]
-        if not self._reader.lines.text.startswith(root.value, start):
-            raise SourceError(f"the position of {root.value} isn't known: unusual line ends?")
-        ends = tuple(end for _, end in spans)
+        if not self._source.startswith(chain.name, start):
+            raise SourceError(f"the position of {chain.name} isn't known")
+        ends = tuple(end for _, end in spans[lengths.pop() - 1 :])
+        quote = '"'
+        if chain.string is not None:
+            quote = places.quote_inside(self._source, chain.string, self._places, start)
         return Use(
             bindings,
-            tuple(names),
+            tuple(meaning.value.full for meaning in meanings),
             start,
             ends,
             chain.in_function,
-            chain.statement,
-            chain.is_plain,
-            chain.quote,
+            self._places.statement(chain.statement),
+            not any(mark in self._source[start : ends[-1]] for mark in "()#"),
+            quote,
         )
 
-    def _mixed_names(self, chain: Chain) -> list[str]:
-        """Returns what an expression may be if its name has bindings of ours and others."""
-        root = chain.nodes[0]
-        scope = self._scopes.get(root)
-        if root.value not in self._by_name or scope is None:
-            return []
-        nodes = [getattr(assignment, "node", None) for assignment in scope[root.value]]
-        if any(node is root for node in nodes):
-            return []
-        found = {self._by_node.get((id(node), root.value)) for node in nodes}
-        if type(scope).__name__ == "ClassScope":
-            found |= self._by_name[root.value]
-        return [
-            ".".join([self._bindings[index].full, *chain.attributes()])
-            for index in sorted(each for each in found if each is not None)
-        ]
-
-    def _unfollowed(self, rest: list[Chain], uses: dict[int, Use]) -> Iterator[Unfollowed]:
-        """Yields the places where old names may be read in a way that isn't followed."""
-        finder = unfollowed.Finder(self._cst, self._reader, self._bindings)
-        known = self._found.harmless | self._followed
-        yield from finder.passed_on(use for node, use in uses.items() if node not in known)
+    def _mixed(self, rest: Iterable[Chain]) -> dict[Chain, list[int]]:
+        """Returns the bindings that a name may have in expressions that may be something else."""
+        found: dict[Chain, list[int]] = {}
         for chain in rest:
-            scope = self._scopes.get(chain.nodes[0])
-            assignments = list(scope[chain.nodes[0].value]) if scope is not None else [None]
-            nodes = [getattr(assignment, "node", None) for assignment in assignments]
-            if not any(id(node) in self._found.restored for node in nodes):
-                yield from finder.in_chain(chain, self._mixed_names(chain), not nodes)
+            meanings, _ = self._meanings[chain]
+            bindings = [self._binding_of(meaning, chain) for meaning in meanings]
+            found[chain] = [index for index in bindings if index is not None]
+        return found
+
+    def _unfollowed(
+        self,
+        finder: unfollowed.Finder,
+        rest: Iterable[Chain],
+        known: set[ast.AST],
+        uses: list[Use],
+        index: dict[ast.AST, int],
+    ) -> Iterator[Unfollowed]:
+        """Yields the places where old names may be read in a way that isn't followed."""
+        yield from finder.passed_on(uses[at] for node, at in index.items() if node not in known)
+        for chain in rest:
+            if any(each.node in self._names.restored for each in chain.definitions):
+                continue
+            meanings, _ = self._meanings[chain]
+            pairs = [(meaning.value.full, self._binding_of(meaning, chain)) for meaning in meanings]
+            # An old name that a statement binds is treated there.
+            fulls = [
+                full
+                for full, binding in pairs
+                if binding is not None and not unfollowed.is_old(self._bindings[binding].full)
+            ]
+            yield from finder.in_chain(chain, fulls)
         yield from finder.elsewhere(known)
 
-    def _calls(self, uses: dict[int, int]) -> Iterator[Call]:
-        cst = self._cst
-        for node, in_function in self._found.calls:
-            use = uses.get(id(node.func))
-            name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-            if use is None and (name is node.func or name.value not in METHODS):
+    def _calls(self, index: dict[ast.AST, int]) -> Iterator[Call]:
+        for node, in_function in self._names.calls:
+            use = index.get(node.func)
+            if isinstance(node.func, ast.Attribute):
+                method = node.func.attr
+            else:
+                assert isinstance(node.func, ast.Name)
+                method = node.func.id
+            if use is None and (isinstance(node.func, ast.Name) or method not in METHODS):
                 continue
-            (start, end), (line_of, _) = self._reader.span(node), self._reader.span(name)
-            arguments = tuple(self._argument(argument) for argument in node.args)
-            yield Call(use, name.value, start, end, line_of, arguments, in_function)
+            start, end = self._places.span(node)
+            line_of = self._places.span(node.func)[1] - len(method)
+            yield Call(use, method, start, end, line_of, tuple(self._arguments(node)), in_function)
 
-    def _argument(self, node: Any) -> Argument:
-        start, end = self._reader.span(node.value)
-        text = self._reader.lines.text[start:end]
-        literal: Any = NO_LITERAL
-        # Another expression raises one of these.
-        with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            literal = ast.literal_eval(text)
-        keyword = node.star or (node.keyword.value if node.keyword else None)
-        return Argument(keyword, start, end, literal)
+    def _arguments(self, node: ast.Call) -> Iterator[Argument]:
+        given: list[tuple[str | None, ast.expr]] = []
+        for argument in node.args:
+            is_list = isinstance(argument, ast.Starred)
+            given.append(("*", argument.value) if is_list else (None, argument))  # type: ignore[attr-defined]
+        given += [(keyword.arg or "**", keyword.value) for keyword in node.keywords]
+        for keyword, value in sorted(given, key=lambda each: self._places.span(each[1])):
+            literal: Any = NO_LITERAL
+            # Another expression raises one of these.
+            with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError):
+                literal = ast.literal_eval(value)
+            yield Argument(keyword, *self._places.span(value), literal)
+
+    # The whole module.
 
     def _other_names(self) -> frozenset[str]:
         """Returns the names that the program binds in any scope, other than by our bindings."""
-        names = set()
-        for scope in set(self._scopes.values()):
-            for assignment in scope.assignments if scope is not None else ():
-                key = (id(getattr(assignment, "node", None)), assignment.name)
-                if key not in self._by_node:
-                    names.add(assignment.name.split(".")[0])
+        ours = {each.node for each, bindings in self._by_definition.items() if bindings}
+        names = {
+            name
+            for node in ast.walk(self._names.tree)
+            if node not in ours
+            for name in names_bound_by(node)
+        }
         of_imports = {
             b.local for b in self._bindings if b.form is Form.IMPORT and b.full == b.local
         }
         return frozenset(names - of_imports)
 
-    def _places(self) -> tuple[int, int]:
+    def _insertions(self) -> tuple[int, int]:
         """Returns offsets for new imports, and for statements after the imports."""
-        top = self._reader.top
+        body = self._names.tree.body
         tops = [
-            self._found.statements[binding.statement].top
+            self._statements[binding.statement].top
             for binding in self._bindings
-            if binding.form is not Form.ALIAS
+            if binding.form not in (Form.ALIAS, Form.OWN)
         ]
-        lines = self._reader.lines
-        first = [start for start, _, kind in top if kind in ("import", "other")]
-        insertion = lines.start_of_line(min(tops or first or [len(lines.text)]))
+        kinds = [_kind(statement, at) for at, statement in enumerate(body)]
+        starts = [self._places.statement(statement) for statement in body]
+        first = [at for at, kind in zip(starts, kinds, strict=True) if kind in ("import", "other")]
+        at = min(tops or first or [len(self._source)])
+        insertion = self._source.rfind("\n", 0, at) + 1
         after = insertion
-        for start, end, kind in top:
+        for statement, start, kind in zip(body, starts, kinds, strict=True):
             if start >= insertion and kind != "import":
                 break
             if start >= insertion:
-                after = lines.end_of_line(end)
+                end = self._source.find("\n", self._places.span(statement)[1])
+                after = end + 1 if end >= 0 else len(self._source)
         return insertion, after
+
+
+def _kind(statement: ast.stmt, position: int) -> str:
+    """Returns 'docstring', 'future', 'import' or 'other'."""
+    if position == 0 and isinstance(statement, ast.Expr):
+        value = statement.value
+        is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
+        return "docstring" if is_text else "other"
+    if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+        return "future"
+    return "import" if isinstance(statement, ast.Import | ast.ImportFrom) else "other"
+
+
+def _exported(tree: ast.Module) -> Iterator[str]:
+    """Yields the strings of `__all__`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.List | ast.Tuple):
+            continue
+        if ast.unparse(node.targets[0]) == "__all__":
+            for element in node.value.elts:
+                if isinstance(element, ast.Constant) and isinstance(element.value, str):
+                    yield element.value
+
+
+_Place = tuple[int, list[ast.stmt], int, ast.stmt]
+
+
+def _blocks(tree: ast.Module) -> dict[ast.stmt, _Place]:
+    """Returns for each statement its block, 0 for the module, the place in it and the top one."""
+    found: dict[ast.stmt, _Place] = {}
+    count = 0
+    todo: list[tuple[list[ast.stmt], int, ast.stmt | None]] = [(tree.body, 0, None)]
+    while todo:
+        block, number, around = todo.pop()
+        for at, statement in enumerate(block):
+            top = around or statement
+            found[statement] = (number, block, at, top)
+            inner = [
+                statement,
+                *getattr(statement, "handlers", ()),
+                *getattr(statement, "cases", ()),
+            ]
+            for each in inner:
+                for name in ("body", "orelse", "finalbody"):
+                    body = getattr(each, name, None)
+                    if body:
+                        count += 1
+                        todo.append((body, count, top))
+    return found

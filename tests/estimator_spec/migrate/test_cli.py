@@ -15,8 +15,6 @@ from estimator_spec.migrate import cli, verification
 from estimator_spec.migrate.results import Changed
 from estimator_spec.migrate.rules import RULES
 
-pytest.importorskip("libcst", reason="needs the extra migrate")
-
 ROOT = Path(__file__).resolve().parents[3]
 OLD = "import tensorflow as tf\nmode = tf.estimator.ModeKeys.TRAIN\n"
 NEW = "import estimator_spec\nimport tensorflow as tf\nmode = estimator_spec.ModeKeys.TRAIN\n"
