@@ -13,6 +13,7 @@ from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.migrate.edits import Edit, Lines
 from estimator_spec.migrate.local_names import LocalNames
 from estimator_spec.migrate.old_names import Fate, OldName, find
+from estimator_spec.migrate.placement import Placement
 from estimator_spec.migrate.program import Binding, Form, Program, Unfollowed, Use
 from estimator_spec.migrate.results import Finding, Kind
 from estimator_spec.migrate.rule import Replacement, Statement
@@ -93,28 +94,19 @@ class Rewriter:
 
     def _new_statements(self, local_names: LocalNames, rule_of_imports: str) -> Iterator[Edit]:
         """Yields the added imports and statements."""
-        program = self._program
-        first: list[tuple[str, str]] = []
-        later: list[tuple[str, str]] = []
-        for rule, statement in self._added:
-            at = program.insertion if statement.first else program.after_imports
-            line = f"{local_names.spell(statement.module, statement.name, at)}()\n"
-            (first if statement.first else later).append((rule, line))
-        imports = "".join(f"{line}\n" for line in local_names.imports())
-        at = program.insertion
-        if imports or first:
-            rules = [rule for rule, _ in (*first, *later)]
-            text = imports + "".join(line for _, line in first)
-            if program.source.startswith(("def ", "class ", "@", "async "), at):
-                text += "\n\n"
-            yield Edit(at, at, text, rule_of_imports or rules[0])
-        at = max(program.after_imports, at)
-        # A blank line separates them from the imports.
-        line_ends = len(program.source[:at]) - len(program.source[:at].rstrip("\n"))
-        blank = "\n" * max(0, 2 - line_ends) if at else ""
-        for rule, line in later:
-            yield Edit(at, at, blank + line, rule)
-            blank = ""
+        source, statements = self._program.source, self._program.statements
+        bindings = [each for each in self._program.bindings if each.form is not Form.ALIAS]
+        offsets = [statements[each.statement].start for each in bindings]
+        placement = Placement(source, self._tree, offsets)
+        first: list[str] = []
+        later: list[str] = []
+        for _, statement in self._added:
+            place = placement.for_imports() if statement.first else placement.after_imports()
+            line = f"{local_names.spell(statement.module, statement.name, place.offset)}()"
+            (first if statement.first else later).append(line)
+        rule = rule_of_imports or next((rule for rule, _ in self._added), "")
+        for at, text in placement.texts([*local_names.imports(), *first], later):
+            yield Edit(at, at, text, rule)
 
     # Decisions.
 
