@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +14,11 @@ from estimator_spec.migrate.edits import Lines
 from estimator_spec.migrate.handling import Handling
 from estimator_spec.migrate.old_names import Fate, OldName, find
 from estimator_spec.migrate.program import Binding, Form, Program, Unfollowed, Use
-from estimator_spec.migrate.results import Finding
+from estimator_spec.migrate.results import Finding, Kind
 from estimator_spec.migrate.rule import Replacement
 
+# What `pip` installs for a library.
+_PACKAGES = {"tf_slim": "'tpu-columns[contrib]'", "tensorboard": "tensorboard"}
 _IDENTIFIER = re.compile(r"\w+")
 _LIMITS = "imports-that-arent-supported"
 _IMPORTS = "imports-old-spelling-to-new"
@@ -34,6 +37,7 @@ class Plan:
     renamed: dict[int, OldName] = field(default_factory=dict)
     assigned: dict[int, OldName] = field(default_factory=dict)
     loaded: set[int] = field(default_factory=set)  # `import tensorflow.contrib` as `tensorflow`
+    effects: set[int] = field(default_factory=set)  # those of which nothing is read
     # Uses in spans that the edits of a rule replace.
     replaced: set[int] = field(default_factory=set)
 
@@ -62,6 +66,9 @@ class Decider:
         self._handling = Handling(program, tree)
         self._plan = Plan()
         self._missing: set[int] = set()  # bindings of imports that fail, as the program expects
+        self._annotations = _annotations(tree, self._lines)
+        self._types: set[int] = set()  # bindings of classes that annotations name
+        self._libraries: dict[str, dict[str, int]] = {}  # names by library, with an offset of each
         self._findings: set[Finding] = set()
 
     def decide(self) -> tuple[Plan, tuple[Finding, ...]]:
@@ -77,6 +84,7 @@ class Decider:
             self._decide_binding(index, binding)
         for each in self._program.unfollowed:
             self._report_unfollowed(each)
+        self._report_libraries()
         return self._plan, tuple(sorted(self._findings))
 
     def _old_name(self, full: str) -> OldName | None:
@@ -117,6 +125,9 @@ class Decider:
         found = [self._read_name(name, use.start) for _, name in known]
         (binding, full), old = known[0], found[0]
         bound = len(self._program.bindings[binding].full.split("."))
+        if old is not None and not old.module and self._is_annotation(use):
+            self._decide_annotation(index, use, binding, old)
+            return
         if old is None or old.length <= bound:
             return  # Nothing to do, or for the import.
         rule = self._rules[old.fate]
@@ -136,6 +147,22 @@ class Decider:
                 full = ".".join(parts[:replaced])
                 self._plan.restored[index] = (use.ends[replaced - bound], full, old)
 
+    def _is_annotation(self, use: Use) -> bool:
+        """Returns whether a use is in an annotation."""
+        return any(start <= use.start < end for start, end in self._annotations)
+
+    def _decide_annotation(self, index: int, use: Use, binding: int, old: OldName) -> None:
+        """Decides on a name in an annotation: type checkers take names, and no calls."""
+        bound = self._program.bindings[binding]
+        length = len(bound.full.split("."))
+        if old.fate is not Fate.RESTORED:
+            old = dataclasses.replace(old, module="typing", name="Any")
+            self._plan.public[index] = (use.ends[-1], old)
+        elif bound.form is Form.FROM and old.length == length:
+            self._types.add(binding)
+        else:
+            self._plan.public[index] = (use.ends[old.length - length], _at_home(old))
+
     def _decide_missing(self, use: Use) -> None:
         """Reports a use of a name that nothing binds today, unless the program tests for that."""
         old = self._read_name(use.names[0], use.start)
@@ -152,14 +179,27 @@ class Decider:
                 return False
         return True
 
-    def _report_old_name(self, offset: int, full: str, old: OldName) -> None:
+    def _report_old_name(self, offset: int, full: str, old: OldName, used: bool = True) -> None:
         full = canonical(full)
+        if old.fate is Fate.LIBRARY:
+            names = self._libraries.setdefault(old.home, {})
+            names[full] = min(offset, names.get(full, offset))
         if old.fate is Fate.UNSUPPORTED:
-            reason = f"{full} isn't restored: it can be imported, not used. {old.advice}"
-            self._report(offset, self._rules[old.fate], reason, _LIMITS)
-        elif old.fate is Fate.LIBRARY:
-            reason = f"{full} comes from tf_slim: pip install 'tpu-columns[contrib]'."
-            self._report(offset, self._rules[old.fate], reason, _CONTRIB)
+            reason = f"{full} isn't restored: it can be imported, not used."
+            if not used:
+                reason += " Nothing uses it: delete the line, unless its import had an effect."
+            self._report(offset, self._rules[old.fate], f"{reason} {old.advice}", _LIMITS)
+
+    def _report_libraries(self) -> None:
+        """Reports each library that the program needs now, once."""
+        for library, offsets in self._libraries.items():
+            first, *others = sorted(offsets, key=offsets.__getitem__)
+            more = f" and {len(others)} more" if others else ""
+            verb = "come" if others else "comes"
+            reason = f"{first}{more} {verb} from {library}: pip install {_PACKAGES[library]}."
+            place = self._lines.position(offsets[first])
+            rule = self._rules[Fate.LIBRARY]
+            self._findings.add(Finding(*place, rule, reason, _CONTRIB, Kind.TO_INSTALL))
 
     def _report_unfollowed(self, each: Unfollowed) -> None:
         """Reports a place where an old name may be read in a way that isn't followed."""
@@ -192,7 +232,8 @@ class Decider:
     def _decide_binding(self, index: int, binding: Binding) -> None:
         statement = self._program.statements[binding.statement]
         if binding.form is Form.STAR:
-            if Fate.PUBLIC in self._rules and find(f"{binding.module}._", False) is not None:
+            is_old = Fate.PUBLIC in self._rules and find(f"{binding.module}._", False) is not None
+            if is_old and not self._handling.handles_import(binding, statement.start):
                 reason = f"from {binding.module} import *: import the names that you use."
                 self._report(statement.start, self._rules[Fate.PUBLIC], reason, _IMPORTS)
             return
@@ -207,22 +248,50 @@ class Decider:
             or self._program.by_strings
         )
         if binding.form is Form.IMPORT and binding.full != binding.module:
-            if self._bound_name(binding, binding.module) is not None:
-                self._plan.loaded.add(index)
+            self._decide_module(index, binding, [self._program.uses[i] for i in uses])
             return
         old = self._bound_name(binding, binding.full)
         if rewritten and not is_used and _is_part(binding):
-            self._plan.dropped.add(index)
+            plan.dropped.add(index)
         elif old is None or not _is_import_of(binding, old):
             return
         elif old.fate in (Fate.PUBLIC, Fate.ON_TPU) and binding.form is Form.FROM:
-            self._plan.renamed[index] = old
-        elif not is_used:
-            self._plan.dropped.add(index)
+            plan.renamed[index] = old
+        elif index in self._types:
+            plan.renamed[index] = _at_home(old)
         else:
-            self._plan.assigned[index] = old
-        if index in self._plan.assigned:
-            self._report_old_name(statement.start, binding.full, self._plan.assigned[index])
+            # An import of which nothing is read may have an effect.
+            plan.assigned[index] = old
+            self._report_old_name(statement.start, binding.full, old, is_used)
+
+    def _decide_module(self, index: int, binding: Binding, uses: Iterable[Use]) -> None:
+        """Decides on `import tensorflow.contrib.module`, which binds `tensorflow`."""
+        old = self._bound_name(binding, binding.module)
+        if old is None:
+            return
+        self._plan.loaded.add(index)
+        names = [f"{name}." for use in uses for name in use.names]
+        if not any(name.startswith(f"{binding.module}.") for name in names):
+            self._plan.effects.add(index)
+            self._report_old_name(self._start(binding), binding.module, old, used=False)
+
+
+def _annotations(tree: ast.Module, lines: Lines) -> list[tuple[int, int]]:
+    """Returns the offsets of a program's annotations, and those after them."""
+    found = []
+    for node in ast.walk(tree):
+        for each in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            if isinstance(each, ast.expr):
+                start = lines.byte_offset(each.lineno, each.col_offset)
+                end = lines.byte_offset(each.end_lineno or 0, each.end_col_offset or 0)
+                found.append((start, end))
+    return found
+
+
+def _at_home(old: OldName) -> OldName:
+    """Returns a restored name as that of the module that has it."""
+    module, _, name = old.home.rpartition(".")
+    return dataclasses.replace(old, module=module, name=name)
 
 
 def _target(old: OldName) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.migrate.decisions import Decider, Plan
 from estimator_spec.migrate.edits import Edit, Lines
-from estimator_spec.migrate.local_names import LocalNames
+from estimator_spec.migrate.local_names import LocalNames, other_imports
 from estimator_spec.migrate.old_names import Fate
 from estimator_spec.migrate.placement import Placement
 from estimator_spec.migrate.program import Binding, Form, Program, Use
@@ -52,7 +52,7 @@ class Rewriter:
         plan, findings = decider.decide()
         self._plan = plan
         gone = {*plan.dropped, *plan.renamed, *plan.assigned}
-        local_names = LocalNames(self._program, gone)
+        local_names = LocalNames(self._program, gone, other_imports(self._tree, self._lines))
         edits = [
             *self._rule_edits(local_names),
             *self._use_edits(local_names),
@@ -161,6 +161,8 @@ class Rewriter:
                 lines.append(f"{binding.local} = {_restored(binding.full, local_names, start)}")
             elif index in self._plan.loaded:
                 lines.append(f"import {binding.local}")
+                if index in self._plan.effects:
+                    lines.append(_restored(binding.module, local_names, start))
             elif index in self._tf1:
                 lines.append(_tf1_import(binding))
             elif binding.form is Form.IMPORT:
