@@ -94,7 +94,9 @@ def test_a_library_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     )
     assert cli.main(["--write", str(path)]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert "3:1: to install: tensorflow.contrib.slim.conv2d and 3 more come from tf_slim" in lines[0]
+    assert (
+        "3:1: to install: tensorflow.contrib.slim.conv2d and 3 more come from tf_slim" in lines[0]
+    )
     assert lines[-1].endswith("0 not rewritten, 0 numeric, 1 to install.")
     assert cli.main([str(path)]) == 0
 
