@@ -30,6 +30,7 @@ WORKLOADS = {
     Optimization.NATIVE_KERNELS.value: "grid/10ids-dense-1e6",
     Optimization.UPDATES.value: "adam/1id-dense-1e5",
     Optimization.MEMORY.value: "grid/1id-dense-1e6",
+    Optimization.HUGE_PAGES.value: "grid/1id-dense-1e6",
     Optimization.SKIPPED_HOOKS.value: "huge/1id",
     Optimization.STACKED_TABLES.value: "small-300",
     "TPU_COLUMNS_PLAIN": "grid/10ids-dense-1e5",

@@ -97,9 +97,9 @@ def run(
     if Optimization.MEMORY in optimizations:
         initial_values.replace_large_constants(graph)
     # In a cluster other processes may update variables during a save.
-    in_place = Optimization.MEMORY in optimizations and not roles.is_distributed(config)
-    before_saves = saving.disable_copy_on_read(graph) if in_place else None
-    move = huge_pages.build(graph, hooks) if in_place else None
+    allowed = frozenset() if roles.is_distributed(config) else optimizations
+    before_saves = saving.disable_copy_on_read(graph) if Optimization.MEMORY in allowed else None
+    move = huge_pages.build(graph, hooks) if Optimization.HUGE_PAGES in allowed else None
 
     shared = config.is_chief and not roles.trains_alone(config)
     saver = spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS)[0]

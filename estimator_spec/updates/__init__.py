@@ -19,9 +19,10 @@ In a graph that writes no table, sums read rows without copying them:
 
     updates.optimize_inference_graph(graph)
 
-Each rewrite is an `Optimization`, with a switch of its own. `TPU_COLUMNS_FAST_UPDATES=0` in the
-environment turns off all of this package, and so does the argument `fast_updates=False`, which
-takes precedence.
+Switches: `Optimization.UPDATES` for what `optimize_training_graph` and `join_transfers` do
+(`NATIVE_KERNELS` for the native ops among it), `LOOKUPS` for `optimize_inference_graph`. Locks
+decide what a row's value is, so they are no optimization: `environment.LOCKED_UPDATES` is their
+switch, and `plain=True` keeps them.
 """
 
 from estimator_spec.updates.direct_sums import sum_from_tables

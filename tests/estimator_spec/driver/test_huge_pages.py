@@ -157,7 +157,7 @@ def test_trainings_are_equal(core, tmp_path, monkeypatch):
     told = [line for line in lines if "huge pages" in line]
     assert told == ["8 MiB of tables and slot variables use huge pages."] * 2
     lines.clear()
-    monkeypatch.setenv(Optimization.MEMORY.value, "0")
+    monkeypatch.setenv(Optimization.HUGE_PAGES.value, "0")
     _train(str(tmp_path / "left"), core, steps=100)
     left = _train(str(tmp_path / "left"), core, max_steps=200)
     assert not [line for line in lines if "huge pages" in line]

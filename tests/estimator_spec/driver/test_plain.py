@@ -11,7 +11,7 @@ import estimator_spec as es
 import host_runs
 import tpu_columns
 from estimator_spec import updates
-from estimator_spec.driver import hookless_steps, initial_values, saving
+from estimator_spec.driver import hookless_steps, huge_pages, initial_values, saving
 from tpu_columns import environment
 from tpu_columns.optimizations import Optimization
 
@@ -87,6 +87,7 @@ def used(monkeypatch):
     record(initial_values, "replace_large_constants")
     record(hookless_steps._Runner, "_run_raw_steps")
     record(saving, "disable_copy_on_read")
+    record(huge_pages, "build")
     return found
 
 
@@ -94,6 +95,7 @@ PARTS = {
     Optimization.LOOKUPS: {"sum_from_tables"},
     Optimization.UPDATES: {"fuse_adam"},
     Optimization.MEMORY: {"replace_large_constants", "disable_copy_on_read"},
+    Optimization.HUGE_PAGES: {"build"},
     Optimization.SKIPPED_HOOKS: {"_run_raw_steps"},
 }
 
