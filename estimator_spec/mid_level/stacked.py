@@ -72,7 +72,7 @@ class StackedEmbedding(EmbeddingCore):
     ) -> None:
         super().__init__(feature_config, replicas, pipelined)
         for path, feature in zip(self.paths, self.features, strict=True):
-            _check_shape(path, feature)
+            _check_shape(path, feature, CORES_PER_CHIP)
         for config in configs:
             if config.optimizer is not None:
                 optimizers.sparse_core_parameters(config.name, config.optimizer)
@@ -217,7 +217,7 @@ def count_ids(
         tf.nest.flatten(feature_config),
         strict=True,
     ):
-        _check_shape(path, feature)
+        _check_shape(path, feature, cores_per_chip)
         layout = layouts[feature.table.name]
         own = samples.from_ids(path, ids, None, feature, feature.output_shape)
         rows = stacking.positions(layout, own.ids).numpy()
@@ -253,15 +253,15 @@ def _with_gains(path: str, ids: Any, weights: Any, feature: Any) -> tuple[Sample
     return found, tables.gains(Lookup(0, found, feature.table.combiner))
 
 
-def _check_shape(path: str, feature: Any) -> None:
+def _check_shape(path: str, feature: Any, cores_per_chip: int) -> None:
     shape = feature.output_shape
     if not shape.is_fully_defined():
         raise ValueError(
             f"Feature {path}: TPUEmbeddingV2 needs a FeatureConfig with an output_shape of known "
             f"size, that of a replica's activation without the table's dimension; got {shape}."
         )
-    if math.prod(shape.as_list()) % CORES_PER_CHIP:
+    if math.prod(shape.as_list()) % cores_per_chip:
         raise ValueError(
             f"Feature {path}: the samples of output_shape {shape} can't be divided among the "
-            f"{CORES_PER_CHIP} SparseCores of a chip. Take a batch size that is a multiple."
+            f"{cores_per_chip} SparseCores of a chip. Take a batch size that is a multiple."
         )

@@ -17,10 +17,12 @@ class FeatureIds:
     Attributes:
         examples: number of the example of each id, int64 [n].
         ids: the ids, int64 [n].
+        steps: step of each id in the sequence of its example, int64 [n]; None: it is no sequence.
     """
 
     examples: np.ndarray
     ids: np.ndarray
+    steps: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,14 +43,18 @@ class SampledBatch:
         Args:
             features: keys of the features; those that aren't sampled have no ids.
             rows: number of rows of the table.
+
+        Returns:
+            The ids; those of different features, or of different steps, differ in their step.
         """
-        found = [self.features[key] for key in features if key in self.features]
-        if not found:
-            return FeatureIds(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        examples = np.concatenate([part.examples for part in found])
-        ids = np.concatenate([part.ids for part in found])
-        inside = (ids >= 0) & (ids < rows)
-        return FeatureIds(examples[inside], ids[inside])
+        parts = [np.zeros((3, 0), np.int64)]
+        begin = 0
+        for found in (self.features[key] for key in features if key in self.features):
+            steps = np.zeros_like(found.ids) if found.steps is None else found.steps
+            parts.append(np.stack([found.examples, found.ids, steps + begin]))
+            begin += steps.max(initial=0) + 1
+        every = np.concatenate(parts, 1)
+        return FeatureIds(*every[:, (every[1] >= 0) & (every[1] < rows)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +70,9 @@ class IdSample:
     batches: tuple[SampledBatch, ...]
 
     @classmethod
-    def from_arrays(cls, batches: Iterable[Mapping[str, Any]]) -> IdSample:
+    def from_arrays(
+        cls, batches: Iterable[Mapping[str, Any]], sequences: Collection[str] = ()
+    ) -> IdSample:
         """Returns a sample of batches of dense ids.
 
         >>> sample = IdSample.from_arrays([{"word": [[3, 5], [3, -1]]}])
@@ -73,12 +81,14 @@ class IdSample:
 
         Args:
             batches: for each batch integers [B] or [B, n] by feature key; -1 stands for no id.
+            sequences: keys of the features that are sequences, of n steps.
 
         Raises:
             ValueError: a feature has another shape or other values, or the features of a batch
                 differ in their number of examples.
         """
-        return cls(tuple(_batch_of_arrays(number, batch) for number, batch in enumerate(batches)))
+        numbered = enumerate(batches)
+        return cls(tuple(_batch_of_arrays(number, each, sequences) for number, each in numbered))
 
     def ids_of(self, features: Collection[str]) -> np.ndarray:
         """Returns all ids of some features: int64 [n].
@@ -95,7 +105,9 @@ class IdSample:
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
-def _batch_of_arrays(number: int, batch: Mapping[str, Any]) -> SampledBatch:
+def _batch_of_arrays(
+    number: int, batch: Mapping[str, Any], sequences: Collection[str]
+) -> SampledBatch:
     features, size = {}, None
     for key, values in batch.items():
         ids = np.asarray(values)
@@ -113,6 +125,8 @@ def _batch_of_arrays(number: int, batch: Mapping[str, Any]) -> SampledBatch:
         matrix = ids.reshape(size, -1) if size else ids.reshape(0, 1)
         examples, places = np.nonzero(matrix >= 0)
         features[key] = FeatureIds(
-            examples.astype(np.int64), matrix[examples, places].astype(np.int64)
+            examples.astype(np.int64),
+            matrix[examples, places].astype(np.int64),
+            places.astype(np.int64) if key in sequences else None,
         )
     return SampledBatch(size or 0, features)

@@ -79,7 +79,7 @@ def sample_ids(
 
 
 def _feature_ids(spec: EmbeddingConfigSpec, features: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns (example, id, number of examples) of each feature of a spec, as tensors."""
+    """Returns example, id, step and number of examples of each feature of a spec, as tensors."""
     found = {}
     for column in spec_tables.embedding_columns(spec):
         key = column.get_feature_key_name()
@@ -109,17 +109,16 @@ def _vocabulary_ids(column: TPUEmbeddingColumn, features: Mapping[str, Any]) -> 
     return ids
 
 
-def _parts(ids: tf.SparseTensor, max_sequence_length: int) -> tuple[Any, Any, Any]:
-    """Returns the example of each id, the id, and the number of examples."""
+def _parts(ids: tf.SparseTensor, max_sequence_length: int) -> tuple[Any, ...]:
+    """Returns the example, the id and the step of each id, and the number of examples."""
     indices, values = ids.indices, tf.cast(ids.values, tf.int64)
     kept = values >= 0
+    steps = tf.zeros_like(values)
     if max_sequence_length:
-        kept &= indices[:, 1] < max_sequence_length
-    return (
-        tf.boolean_mask(indices[:, 0], kept),
-        tf.boolean_mask(values, kept),
-        ids.dense_shape[0],
-    )
+        steps = indices[:, 1]
+        kept &= steps < max_sequence_length
+    parts = (tf.boolean_mask(each, kept) for each in (indices[:, 0], values, steps))
+    return *parts, ids.dense_shape[0]
 
 
 def _run(ids: dict[str, Any], start: list[Any], num_batches: int) -> Iterator[dict[str, Any]]:
@@ -148,8 +147,5 @@ def _run(ids: dict[str, Any], start: list[Any], num_batches: int) -> Iterator[di
 
 
 def _sampled_batch(values: dict[str, Any]) -> SampledBatch:
-    features = {
-        key: FeatureIds(np.asarray(examples), np.asarray(ids))
-        for key, (examples, ids, _) in values.items()
-    }
-    return SampledBatch(max((int(size) for _, _, size in values.values()), default=0), features)
+    features = {key: FeatureIds(*map(np.asarray, parts)) for key, (*parts, _) in values.items()}
+    return SampledBatch(max((int(size) for *_, size in values.values()), default=0), features)

@@ -4,7 +4,8 @@
 Each SparseCore looks up its part of a batch, in which the ids of one step are grouped by the
 SparseCore that holds their row: row r is on SparseCore r mod n, whatever the spec's strategy. Two
 limits of a compiled program bound the size of a group, with and without repeated ids:
-`max_ids_per_partition` and `max_unique_ids_per_partition`. `SparseCoreEmbeddingConfig` takes them
+`max_ids_per_partition` and `max_unique_ids_per_partition`. An id that is repeated in one example
+counts once in both: its factors are added. `SparseCoreEmbeddingConfig` takes them
 as `max_ids_per_table` and `max_unique_ids_per_table`. Groups that are too large are processed in
 several minibatches, or lose ids.
 """
@@ -16,7 +17,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from estimator_spec.planning.samples import FeatureIds, IdSample
+from estimator_spec.planning.samples import IdSample
 from estimator_spec.planning.tables import Table
 
 # What TPUEmbeddingV2 of TensorFlow 2.21 takes for both limits of a table that isn't named.
@@ -38,7 +39,7 @@ class SparseCoreLimits:
 
     Attributes:
         table: key of the table.
-        most_ids: ids of the largest group in the sample.
+        most_ids: ids of the largest group in the sample, one that an example repeats counted once.
         most_unique_ids: different ids of the group that has most of them.
     """
 
@@ -75,27 +76,27 @@ def estimate_limits(
 def _limits(table: Table, sample: IdSample, num_sparse_cores: int) -> SparseCoreLimits:
     ids = unique = 0
     for batch in sample.batches:
-        found = batch.ids_of(table.features, table.rows)
-        here = _largest_groups(found, batch.size, table.rows, num_sparse_cores)
-        ids, unique = max(ids, here[0]), max(unique, here[1])
+        own = batch.ids_of(table.features, table.rows)
+        if not own.ids.size:
+            continue
+        assert own.steps is not None
+        # An id that is twice in an example (in a step of a sequence) is looked up once.
+        found = np.unique(np.stack([own.examples, own.ids, own.steps], 1), axis=0)[:, :2]
+        found[:, 0] = found[:, 0] * num_sparse_cores // batch.size
+        ids = max(ids, _largest_group(found, num_sparse_cores))
+        unique = max(unique, _largest_group(np.unique(found, axis=0), num_sparse_cores))
     return SparseCoreLimits(table.key, ids, unique)
 
 
-def _largest_groups(found: FeatureIds, size: int, rows: int, cores: int) -> tuple[int, int]:
-    """Returns the ids and the different ids of the largest group of a batch."""
-    if not found.ids.size:
-        return 0, 0
-    looking_up = found.examples * cores // size
-    unique = np.unique(looking_up * rows + found.ids)
-    return (
-        _largest_group(looking_up, found.ids, cores),
-        _largest_group(unique // rows, unique % rows, cores),
-    )
+def _largest_group(lookups: np.ndarray, cores: int) -> int:
+    """Returns the largest number of ids that one SparseCore looks up on another.
 
-
-def _largest_group(looking_up: np.ndarray, ids: np.ndarray, cores: int) -> int:
-    """Returns the largest number of ids that one SparseCore looks up on another."""
-    return int(np.unique(looking_up * cores + ids % cores, return_counts=True)[1].max())
+    Args:
+        lookups: SparseCore and id of each lookup, int64 [n, 2].
+        cores: number of SparseCores.
+    """
+    groups = lookups[:, 0] * cores + lookups[:, 1] % cores
+    return int(np.unique(groups, return_counts=True)[1].max())
 
 
 def _with_margin(count: int) -> int:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -239,6 +242,23 @@ class TestStandIns:
         found = train(tmp_path / "second", train_op, warm_start_from=settings)
         assert found["table"].shape == (4, 1)
         assert not seen
+
+
+def test_a_warm_start_without_momenta(tmp_path):
+    """The migration guide's warm start keeps tables, accumulators and step; momenta begin at 0."""
+    guide = (Path(__file__).resolve().parents[3] / "migration_guide.md").read_text("utf-8")
+    (pattern,) = re.findall(r'vars_to_warm_start=\["(.*AdagradMomentum.*)"\]', guide)
+    parameters = es.AdagradMomentumParameters(1.0, momentum=0.5)
+    first = train(tmp_path / "first", parameters=parameters, dense=False)
+    settings = es.WarmStartSettings(str(tmp_path / "first"), vars_to_warm_start=[pattern])
+    found = train(tmp_path / "second", parameters=parameters, dense=False, warm_start_from=settings)
+    assert found["global_step"] == 2
+    names = ["table", *(f"table{slot.suffix}" for slot in parameters.SLOTS)]
+    table, accumulator, momenta = (found[name][:3, 0] for name in names)
+    g = np.array(COLUMN_SUMS[:3])
+    np.testing.assert_allclose(accumulator, 2 * g**2)
+    np.testing.assert_allclose(momenta, g / np.sqrt(2 * g**2))
+    np.testing.assert_allclose(table, first["table"][:3, 0] - momenta)
 
 
 # The gradients that are applied to each row, one after the other: cores begin with the one whose
