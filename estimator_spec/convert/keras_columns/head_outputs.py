@@ -58,13 +58,14 @@ _LINKS = {
 }
 
 
-def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name) -> None:
+def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name, generation: int) -> None:
     """Adds the heads of a model to a plan.
 
     Args:
         plan: the plan.
         heads: the heads.
         logits: the model's logits, those of all heads side by side.
+        generation: that of the canned model.
 
     Raises:
         ValueError: an inverse_link_fn has no Keras counterpart.
@@ -82,6 +83,12 @@ def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name) -> Non
         _add_predictions(plan, head, part)
         _add_loss(plan, head)
         _add_metrics(plan, head)
+        if generation == 1 and head.kind == "binary":
+            plan.differ(
+                _of_head("the metrics", head),
+                "auc_precision_recall",
+                "TensorFlow 1 adds up trapezoids, Keras interpolates",
+            )
         outputs = tuple(name for name in plan.outputs if name not in before)
         weights = None if head.weight_column is None else _weights(head.weight_column, plan)
         plan.objectives.append(_objective(plan, head, outputs, weights))

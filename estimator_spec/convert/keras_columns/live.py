@@ -126,9 +126,9 @@ def _model_class() -> Any:
             outputs = dict(self(features))
             for each in self._plan().objectives:
                 if each.class_ids is not None:
-                    names = tf.constant(each.class_names)
-                    classes = tf.gather(names, outputs[each.class_ids])
-                    outputs[output_name(each.head, "classes")] = classes
+                    assert each.class_names is not None
+                    ids, head = outputs[each.class_ids], output_name(each.head, "")
+                    outputs |= preprocessing.class_predictions(ids, each.class_names, head)
             return outputs
 
         def get_layer(self, name: str | None = None, index: int | None = None) -> Any:

@@ -133,7 +133,7 @@ def _expressions(plan: Plan) -> list[Any]:
         *(part for parts in plan.groups.values() for part in parts),
         *(expression for _, expression in plan.layers),
         *(part for each in plan.objectives for part in (each.labels, each.weights)),
-        *([call("unit_weights")] if training_source.has_some_weights(plan) else []),
+        *training_source.helpers_of_heads(plan),
         plan.optimizer,
         *plan.loss.values(),
         *plan.metrics.values(),

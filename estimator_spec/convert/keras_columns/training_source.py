@@ -5,8 +5,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call, literal, render
-from estimator_spec.convert.keras_columns.plan import Plan, output_name
+from estimator_spec.convert.keras_columns.expressions import (
+    Call,
+    Item,
+    Merged,
+    Name,
+    call,
+    literal,
+    render,
+)
+from estimator_spec.convert.keras_columns.plan import Objective, Plan, output_name
 from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
 
 
@@ -30,25 +38,32 @@ def write_training(plan: Plan) -> str:
         lines,
     )
     parts = [compiled, batch]
-    classes = {
-        output_name(each.head, "classes"): call(
-            "tf.gather", Name(each.classes), Item(Name("outputs"), each.class_ids)
-        )
+    classes = tuple(
+        call("class_predictions", Item(Name("outputs"), each.class_ids), *_of_classes(each))
         for each in plan.objectives
         if each.class_ids is not None
-    }
+    )
     if classes:
-        texts = [f"{literal(name)}: {render(text, width=10**6)}" for name, text in classes.items()]
         parts.append(
             function_text(
                 "with_classes(outputs: Mapping[str, Any]) -> dict[str, Any]",
-                "Returns the model's outputs with the labels of the classes.",
-                [f"return {{**outputs, {texts[0]}}}"]
-                if len(texts) == 1
-                else ["return {", "    **outputs,", *(f"    {text}," for text in texts), "}"],
+                "Returns the model's outputs, and the estimator's predictions of classes.",
+                [statement("return", Merged((Name("outputs"), *classes)))],
             )
         )
     return "\n\n\n".join(parts)
+
+
+def _of_classes(objective: Objective) -> list[Any]:
+    """Returns further arguments of `class_predictions`."""
+    return [Name(objective.classes), *filter(None, [output_name(objective.head, "")])]
+
+
+def helpers_of_heads(plan: Plan) -> list[Any]:
+    """Returns calls of the functions that these functions use of `preprocessing`."""
+    found = [call("unit_weights")] if has_some_weights(plan) else []
+    has_classes = any(each.class_ids is not None for each in plan.objectives)
+    return [*found, call("class_predictions")] if has_classes else found
 
 
 def has_some_weights(plan: Plan) -> bool:

@@ -168,6 +168,21 @@ def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) 
     return tf.cast(labels, tf.float32)
 
 
+def class_predictions(
+    class_ids: Any, labels: Sequence[str], head: str = ""
+) -> dict[str, tf.Tensor]:
+    """Returns an estimator's predictions of classes; those of a named head begin with `head`."""
+    class_ids = tf.cast(class_ids, tf.int64)
+    all_ids = tf.range(len(labels)) + tf.zeros_like(class_ids, tf.int32)
+    found = {
+        "class_ids": class_ids,
+        "classes": tf.gather(labels, class_ids),
+        "all_class_ids": all_ids,
+        "all_classes": tf.gather(labels, all_ids),
+    }
+    return {f"{head}{key}": value for key, value in found.items()}
+
+
 # The features of this model.
 
 
@@ -431,5 +446,5 @@ def training_batch(features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]:
 
 
 def with_classes(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the model's outputs with the labels of the classes."""
-    return {**outputs, "classes": tf.gather(CLASSES, outputs["class_ids"])}
+    """Returns the model's outputs, and the estimator's predictions of classes."""
+    return {**outputs, **class_predictions(outputs["class_ids"], CLASSES)}
