@@ -218,13 +218,17 @@ def _add_value(summary: Any, name: str, value: Any) -> None:
         )
 
 
-def in_directory(estimator: Any, directory: str) -> Any:
-    """Returns a copy of an estimator that writes the summaries of evaluations to a directory.
+def in_directory(estimator: Any, directory: str, config: RunConfig | None = None) -> Any:
+    """Returns a copy of an estimator that writes to another directory.
 
     Args:
         estimator: an `Estimator`.
         directory: in place of its `model_dir`.
+        config: in place of its configuration; with this directory, too, if it trains.
     """
     found = copy.copy(estimator)
     found._model_dir = directory
+    if config is not None:
+        found._config = config
+        found._session_config = config.session_config
     return found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from estimator_spec import checkpoints
 from estimator_spec.common.html_page import Bar, Page
-from estimator_spec.compare import page
+from estimator_spec.compare import page, text
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.to_keras.first_use import Use
 from estimator_spec.to_keras.written import Sources
@@ -68,7 +68,7 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
         _table(_DIFFERENCES, differences) if differences else "Nothing that is known.",
         "## The comparison",
         _table(_COMPARED, compared_rows(result)) if result.items else "Nothing was compared.",
-        *result.notes,
+        *result.remarks,
         "## Where each value comes from",
         _table(("in Keras", "in the checkpoint"), variables),
         *([_USE.strip()] if use.model is not None else _rest(sources)),
@@ -111,10 +111,8 @@ def compared_rows(result: Comparison) -> list[tuple[str, ...]]:
     """Returns the rows of the table of what was compared."""
     rows = []
     for item in result.items:
-        largest = ["", ""]
-        if item.gap is not None:
-            largest = [f"{item.gap.absolute:.3g}", f"{item.gap.relative:.3g}"]
-        rows.append((f"{item.stage.title}: {item.name}", item.outcome.value, *largest))
+        outcome = ": ".join(filter(None, (item.outcome.value, item.text)))
+        rows.append((f"{item.stage.title}: {item.name}", outcome, *text.largest(item)))
     return rows
 
 
