@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common import program_files
-from estimator_spec.legacy import call_sites, program_names
+from estimator_spec.legacy import call_sites, program_names, tensorflow_names
 from estimator_spec.program_source.modules import Modules
 
 tf1 = tf.compat.v1
@@ -145,19 +145,8 @@ def uses_tf1_names(program: program_files.Program) -> bool:
 
 
 def is_only_in_tf1(name: str) -> bool:
-    """Returns whether TensorFlow 1 has a name of `tensorflow` that TensorFlow 2 lacks."""
-    parts = name.split(".")
-    if parts[0] in (*_SHARED, "contrib", "estimator"):
-        return False  # the same in both
-    now, then = tf, tf1
-    for part in parts:
-        if not hasattr(now, part):
-            return hasattr(then, part)
-        now, then = vars(now).get(part), vars(then).get(part)
-        # Lazily loaded modules are Keras, which must not be loaded here.
-        if not is_plain_module(now) or not is_plain_module(then):
-            return False
-    return False
+    """Returns whether `tensorflow` lacks a name that the installed `tensorflow.compat.v1` has."""
+    return tensorflow_names.is_only_in_tf1(name, tensorflow_names.recorded(tf.__version__))
 
 
 def is_plain_module(value: Any) -> bool:

@@ -13,9 +13,9 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from estimator_spec.legacy import tensorflow_names
+
 OWN = "tpu-columns"
-# Distributions that provide the module `tensorflow`.
-_TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu")
 # Distributions with the same modules under the name of their nightly builds.
 _NIGHTLIES = {"keras-nightly": "keras", "tf-keras-nightly": "tf-keras"}
 # What the table shows, and whose requirements are checked.
@@ -67,7 +67,7 @@ def read_installation() -> Installation:
         if metadata is None or metadata["Name"] is None:  # left over from a broken installation
             continue
         name = str(canonicalize_name(metadata["Name"]))
-        if name in _TENSORFLOWS:
+        if name in tensorflow_names.DISTRIBUTIONS:
             tensorflows.append(name)
             name = "tensorflow"
         name = _NIGHTLIES.get(name, name)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from estimator_spec.legacy.tensorflow_names import is_only_in_tf1
 from estimator_spec.migrate.program import Form, Program
 from estimator_spec.migrate.rule import Rule, Statement, Target
-from estimator_spec.migrate.tf1_names import is_only_in_tf1
 
 
 def changed_bindings(program: Program) -> frozenset[int]:
