@@ -5,13 +5,21 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from estimator_spec.program_source.names import ROOTS as ROOTS
 
 NO_LITERAL = object()
+
+
+class Api(enum.Enum):
+    """API of TensorFlow that `import tensorflow` gives a module; either of two programs decides."""
+
+    TF1 = "TensorFlow 1"
+    TF2 = "TensorFlow 2"
+    EITHER = "either"
 
 
 class Form(enum.Enum):
@@ -190,6 +198,9 @@ class Program:
         unfollowed: where old names may be read in a way that isn't followed.
         by_strings: variables may be read by their names in strings, as by `globals()`.
         tree: the syntax tree.
+        api: the API that its programs are written for.
+        mains: the main files that reach it, by the API that they are written for.
+        starts: whether it switches to TensorFlow 1's behaviour, where it has that API.
     """
 
     source: str
@@ -205,6 +216,9 @@ class Program:
     unfollowed: tuple[Unfollowed, ...] = ()
     by_strings: bool = False
     tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
+    api: Api = Api.TF2
+    mains: Mapping[Api, tuple[str, ...]] = field(default_factory=dict)
+    starts: bool = True
 
     def import_of(self, binding: int) -> int:
         """Returns the index of the import that a binding, or what it is an alias of, is one of."""

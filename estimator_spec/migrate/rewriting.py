@@ -181,6 +181,8 @@ class Rewriter:
 
     def _decide_binding(self, index: int, binding: Binding) -> None:
         statement = self._program.statements[binding.statement]
+        if binding.form is Form.OWN:
+            return  # The import stays, for the module that it imports has the name.
         if binding.form is Form.STAR:
             if Fate.PUBLIC in self._rules and find(f"{binding.module}._", False) is not None:
                 reason = f"from {binding.module} import *: import the names that you use."
@@ -253,6 +255,7 @@ class Rewriter:
         """Yields edits of imports and aliases; a block that would be empty gets a `pass`."""
         program, plan = self._program, self._plan
         changed = {*plan.dropped, *plan.renamed, *plan.assigned, *plan.loaded, *self._tf1}
+        changed = {index for index in changed if program.bindings[index].form is not Form.OWN}
         by_statement: dict[int, list[int]] = {}
         for index, binding in enumerate(program.bindings):
             by_statement.setdefault(binding.statement, []).append(index)
@@ -293,7 +296,7 @@ class Rewriter:
         start = self._program.statements[self._program.bindings[indices[0]].statement].start
         for index in indices:
             binding = self._program.bindings[index]
-            if index in self._plan.dropped:
+            if index in self._plan.dropped or binding.form is Form.OWN:
                 continue
             if index in self._plan.renamed:
                 old = self._plan.renamed[index]
@@ -301,10 +304,10 @@ class Rewriter:
                 lines.append(f"from {old.module} import {old.name}{alias}")
             elif index in self._plan.assigned:
                 lines.append(f"{binding.local} = {_restored(binding.full, local_names, start)}")
-            elif index in self._plan.loaded:
-                lines.append(f"import {binding.local}")
             elif index in self._tf1:
                 lines.append(_tf1_import(binding))
+            elif index in self._plan.loaded:
+                lines.append(f"import {binding.local}")
             elif binding.form is Form.IMPORT:
                 alias = f" as {binding.local}" if binding.full == binding.module else ""
                 alias = "" if binding.local == binding.module else alias
@@ -341,6 +344,8 @@ def _restored(full: str, local_names: LocalNames, at: int, quote: str = '"') -> 
 
 def _tf1_import(binding: Binding) -> str:
     """Returns the import of TensorFlow 1's API in place of one of `tensorflow`."""
+    if binding.form is Form.STAR:
+        return "from tensorflow.compat.v1 import *"
     if binding.form is Form.IMPORT:
         return f"import tensorflow.compat.v1 as {binding.local}"
     name = binding.full.rpartition(".")[2]

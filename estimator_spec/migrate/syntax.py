@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from estimator_spec.legacy import program_api
 from estimator_spec.migrate import unfollowed
 from estimator_spec.migrate.program import (
     METHODS,
     NO_LITERAL,
     ROOTS,
+    Api,
     Argument,
     Binding,
     Call,
@@ -32,12 +35,13 @@ class SourceError(ValueError):
     """A source that isn't Python 3."""
 
 
-def parse(source: str, neighbours: Neighbours | None = None) -> Program:
+def parse(source: str, neighbours: Neighbours | None = None, api: Api | None = None) -> Program:
     """Parses the source of a module.
 
     Args:
         source: the source.
         neighbours: the other modules of its program. None: its imports of them aren't followed.
+        api: the API that its program is written for. None: it is the whole program.
 
     Raises:
         SourceError: it isn't Python 3.
@@ -51,7 +55,9 @@ def parse(source: str, neighbours: Neighbours | None = None) -> Program:
         names = flow.read(tree, neighbours)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise SourceError(str(error)) from None
-    return _Maker(source, names).program()
+    if api is None:
+        api = Api.TF1 if program_api.is_of_tf1(names) else Api.TF2
+    return dataclasses.replace(_Maker(source, names).program(), api=api)
 
 
 class _Maker:
@@ -131,49 +137,73 @@ class _Maker:
 
     def _bind(self, definition: Definition) -> list[int]:
         """Adds the bindings of what a statement binds; returns their indices."""
-        found = self._by_definition.setdefault(definition, [])
-        if found or definition.statement is None:
-            return found
-        where = (self._statement(definition.statement), definition.in_function)
-        if definition.alias is not None:
-            meanings, others = self._meanings[definition.alias]
-            if others:
-                return found
-            for meaning in meanings:
-                origin = self._binding_of(meaning, definition.alias)
-                if origin is None:
-                    continue
+        if definition not in self._by_definition and definition.statement is not None:
+            if definition.alias is not None:
+                self._bind_alias(definition, definition.alias)
+            elif isinstance(definition.statement, ast.Import):
+                self._bind_import(definition.statement)
+            else:
+                self._bind_values(definition, definition.statement)
+        return self._by_definition.get(definition, [])
+
+    def _add(self, definition: Definition | None, binding: Binding) -> None:
+        if definition is not None:
+            self._by_definition.setdefault(definition, []).append(len(self._bindings))
+        self._bindings.append(binding)
+
+    def _bind_alias(self, definition: Definition, chain: Chain) -> None:
+        self._by_definition[definition] = []
+        meanings, others = self._meanings[chain]
+        origins = [self._binding_of(meaning, chain) for meaning in meanings]
+        if others or definition.statement is None:
+            return
+        for meaning, origin in zip(meanings, origins, strict=True):
+            if origin is not None:
+                where = (self._statement(definition.statement), definition.in_function)
                 full = meaning.value.full
-                found.append(len(self._bindings))
-                self._bindings.append(
-                    Binding(Form.ALIAS, definition.name, full, "", *where, origin=origin)
-                )
-            return found
-        statement = definition.statement
+                alias = Binding(Form.ALIAS, definition.name, full, "", *where, origin=origin)
+                self._add(definition, alias)
+
+    def _bind_import(self, statement: ast.Import) -> None:
+        """Adds the bindings of all imports of a statement, in their order."""
+        if not any(alias.name.split(".")[0] in ROOTS for alias in statement.names):
+            return
+        ours = {each.node: each for each in self._names.definitions}
+        for alias in statement.names:
+            definition = ours.get(alias)
+            value = None if definition is None else definition.values[0]
+            local = alias.asname or alias.name.split(".")[0]
+            full = alias.name if alias.asname else local
+            is_ours = value is not None and not value.is_own
+            self._add(
+                definition if is_ours else None,
+                Binding(
+                    Form.IMPORT,
+                    local,
+                    full,
+                    alias.name,
+                    self._statement(statement),
+                    definition is not None and definition.in_function,
+                    definition is not None and definition.in_class,
+                    from_tensorflow=full == "tensorflow",
+                ),
+            )
+
+    def _bind_values(self, definition: Definition, statement: ast.stmt) -> None:
+        """Adds the bindings of a name that comes from a module, or from one of the program."""
         for value in definition.values:
             if value is None or value.is_own:
                 continue
             form, module, local = Form.OWN, "", definition.name
-            if isinstance(statement, ast.Import):
-                assert isinstance(definition.node, ast.alias)
-                form, module = Form.IMPORT, definition.node.name
-            elif isinstance(statement, ast.ImportFrom) and not self._is_own(statement):
+            if isinstance(statement, ast.ImportFrom) and not self._is_own(statement):
                 form, module = Form.FROM, statement.module or ""
                 if definition.name == "*":
                     form, local = Form.STAR, ""
-            found.append(len(self._bindings))
-            self._bindings.append(
-                Binding(
-                    form,
-                    local,
-                    value.full,
-                    module,
-                    *where,
-                    definition.in_class,
-                    from_tensorflow=value.from_tensorflow,
-                )
+            where = (self._statement(statement), definition.in_function, definition.in_class)
+            binding = Binding(form, local, value.full, module, *where)
+            self._add(
+                definition, dataclasses.replace(binding, from_tensorflow=value.from_tensorflow)
             )
-        return found
 
     def _is_own(self, statement: ast.ImportFrom) -> bool:
         return bool(statement.level) or (statement.module or "").split(".")[0] not in ROOTS
