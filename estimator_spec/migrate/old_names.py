@@ -63,6 +63,8 @@ class OldName:
         removed: number of leading parts that name a removed module, at most `length`; 0 if its
             module still exists.
         advice: for UNSUPPORTED, what to use instead.
+        home: for RESTORED, the full name of what `restored` returns, in a module that isn't public;
+            for LIBRARY, the library.
     """
 
     length: int
@@ -71,6 +73,7 @@ class OldName:
     name: str = ""
     removed: int = 0
     advice: str = ""
+    home: str = ""
 
 
 @functools.cache
@@ -86,10 +89,14 @@ def _rows() -> dict[str, dict[str, names.Row]]:
 
 
 @functools.cache
-def _of_libraries() -> frozenset[str]:
-    """Returns the removed modules whose other names a library has."""
-    places = (place for library in names.LIBRARIES for place in library.places.split())
-    return frozenset(module for place in places for module in spellings(place))
+def _of_libraries() -> dict[str, str]:
+    """Returns the library that has the other names of a removed module."""
+    return {
+        module: library.homes.partition(".")[0]
+        for library in names.LIBRARIES
+        for place in library.places.split()
+        for module in spellings(place)
+    }
 
 
 @functools.cache
@@ -192,7 +199,7 @@ def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> 
     )
     if is_public:
         return OldName(end + 1, Fate.PUBLIC, module, name, removed)
-    return OldName(end + 1, Fate.RESTORED, removed=removed)
+    return OldName(end + 1, Fate.RESTORED, removed=removed, home=row.ours)
 
 
 def _in_removed_module(parts: list[str]) -> OldName:
@@ -205,6 +212,7 @@ def _in_removed_module(parts: list[str]) -> OldName:
     module = ".".join(parts[:end])
     removed = end if is_removed(module) else end + 1
     if module in _of_libraries() and not unsupported_names.is_listed(module, parts[end]):
-        return OldName(end + 1, Fate.LIBRARY, removed=removed)
+        home = _of_libraries()[module]
+        return OldName(end + 1, Fate.LIBRARY, removed=removed, home=home)
     advice = unsupported_names.advice(module, parts[end])
     return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)

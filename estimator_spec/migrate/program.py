@@ -42,7 +42,6 @@ class Statement:
         indent: the white space before it.
         is_alone: no other statement is on its lines.
         block: number of the block that it is in; 0 is the module.
-        top: offset of the statement of the module that it is in.
     """
 
     start: int
@@ -50,7 +49,6 @@ class Statement:
     indent: str
     is_alone: bool
     block: int
-    top: int
 
 
 @dataclass(frozen=True)
@@ -193,8 +191,6 @@ class Program:
         mixed: indices of bindings whose name other statements bind as well, where it is used.
         names: all names that the program binds, other than by these statements.
         exported: the strings of `__all__`.
-        insertion: offset for new imports: before all other imports of `ROOTS`.
-        after_imports: offset of the line after the imports that follow `insertion`.
         unfollowed: where old names may be read in a way that isn't followed.
         by_strings: variables may be read by their names in strings, as by `globals()`.
         tree: the syntax tree.
@@ -211,8 +207,6 @@ class Program:
     mixed: frozenset[int] = frozenset()
     names: frozenset[str] = frozenset()
     exported: frozenset[str] = frozenset()
-    insertion: int = 0
-    after_imports: int = 0
     unfollowed: tuple[Unfollowed, ...] = ()
     by_strings: bool = False
     tree: ast.Module = field(default_factory=lambda: ast.Module([], []))

@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import itertools
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -94,7 +96,6 @@ class _Maker:
                 index[chain.nodes[-1]] = len(uses)
                 uses.append(use)
         mixed = self._mixed(rest)
-        insertion, after = self._insertions()
         finder = unfollowed.Finder(self._names, self._places, self._bindings)
         known = self._names.harmless | followed
         return Program(
@@ -106,8 +107,6 @@ class _Maker:
             frozenset(binding for bindings in mixed.values() for binding in bindings),
             self._other_names(),
             frozenset(_exported(self._names.tree)),
-            insertion,
-            after,
             tuple(self._unfollowed(finder, rest, known, uses, index)),
             finder.reads_by_strings(),
             self._names.tree,
@@ -120,20 +119,21 @@ class _Maker:
         if found is not None:
             return found
         start, end = self._places.span(node)
-        block, siblings, at, top = self._blocks[node]
-        beside = siblings[max(at - 1, 0) : at + 2]
+        block, siblings, at = self._blocks[node]
         before = self._source[self._source.rfind("\n", 0, start) + 1 : start]
         is_alone = not before.strip() and not any(
-            each is not node
-            and each.lineno <= (node.end_lineno or 0)
-            and (each.end_lineno or 0) >= node.lineno
-            for each in beside
+            self._share_a_line(*pair)
+            for pair in itertools.pairwise(siblings[max(at - 1, 0) : at + 2])
         )
         indent = "" if before.strip() else before
-        top_start = self._places.statement(top)
-        self._statements.append(Statement(start, end, indent, is_alone, block, top_start))
+        self._statements.append(Statement(start, end, indent, is_alone, block))
         self._of_statement[node] = len(self._statements) - 1
         return len(self._statements) - 1
+
+    def _share_a_line(self, first: ast.stmt, second: ast.stmt) -> bool:
+        """Returns whether a semicolon is between two statements, which a backslash may follow."""
+        between = self._source[self._places.span(first)[1] : self._places.statement(second)]
+        return "\n" not in re.sub(r"\\\r?\n", "", between)
 
     def _bind(self, definition: Definition) -> list[int]:
         """Adds the bindings of what a statement binds; returns their indices."""
@@ -295,12 +295,13 @@ class _Maker:
             if any(each.node in self._names.restored for each in chain.definitions):
                 continue
             meanings, _ = self._meanings[chain]
-            pairs = [(meaning.value.full, self._binding_of(meaning, chain)) for meaning in meanings]
-            # An old name that a statement binds is treated there.
+            found = [(meaning.value.full, self._binding_of(meaning, chain)) for meaning in meanings]
+            pairs = [(full, self._bindings[index]) for full, index in found if index is not None]
+            # An old name that gets another one is treated there.
             fulls = [
                 full
                 for full, binding in pairs
-                if binding is not None and not unfollowed.is_old(self._bindings[binding].full)
+                if binding.form is not Form.ALIAS or not unfollowed.is_old(binding.full)
             ]
             yield from finder.in_chain(chain, fulls)
         yield from finder.elsewhere(known)
@@ -348,39 +349,6 @@ class _Maker:
         }
         return frozenset(names - of_imports)
 
-    def _insertions(self) -> tuple[int, int]:
-        """Returns offsets for new imports, and for statements after the imports."""
-        body = self._names.tree.body
-        tops = [
-            self._statements[binding.statement].top
-            for binding in self._bindings
-            if binding.form not in (Form.ALIAS, Form.OWN)
-        ]
-        kinds = [_kind(statement, at) for at, statement in enumerate(body)]
-        starts = [self._places.statement(statement) for statement in body]
-        first = [at for at, kind in zip(starts, kinds, strict=True) if kind in ("import", "other")]
-        at = min(tops or first or [len(self._source)])
-        insertion = self._source.rfind("\n", 0, at) + 1
-        after = insertion
-        for statement, start, kind in zip(body, starts, kinds, strict=True):
-            if start >= insertion and kind != "import":
-                break
-            if start >= insertion:
-                end = self._source.find("\n", self._places.span(statement)[1])
-                after = end + 1 if end >= 0 else len(self._source)
-        return insertion, after
-
-
-def _kind(statement: ast.stmt, position: int) -> str:
-    """Returns 'docstring', 'future', 'import' or 'other'."""
-    if position == 0 and isinstance(statement, ast.Expr):
-        value = statement.value
-        is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
-        return "docstring" if is_text else "other"
-    if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
-        return "future"
-    return "import" if isinstance(statement, ast.Import | ast.ImportFrom) else "other"
-
 
 def _exported(tree: ast.Module) -> Iterator[str]:
     """Yields the strings of `__all__`."""
@@ -393,28 +361,20 @@ def _exported(tree: ast.Module) -> Iterator[str]:
                     yield element.value
 
 
-_Place = tuple[int, list[ast.stmt], int, ast.stmt]
-
-
-def _blocks(tree: ast.Module) -> dict[ast.stmt, _Place]:
-    """Returns for each statement its block, 0 for the module, the place in it and the top one."""
-    found: dict[ast.stmt, _Place] = {}
+def _blocks(tree: ast.Module) -> dict[ast.stmt, tuple[int, list[ast.stmt], int]]:
+    """Returns for each statement the number of its block, 0 for the module, and its place in it."""
+    found: dict[ast.stmt, tuple[int, list[ast.stmt], int]] = {}
     count = 0
-    todo: list[tuple[list[ast.stmt], int, ast.stmt | None]] = [(tree.body, 0, None)]
+    todo: list[tuple[list[ast.stmt], int]] = [(tree.body, 0)]
     while todo:
-        block, number, around = todo.pop()
+        block, number = todo.pop()
         for at, statement in enumerate(block):
-            top = around or statement
-            found[statement] = (number, block, at, top)
-            inner = [
-                statement,
-                *getattr(statement, "handlers", ()),
-                *getattr(statement, "cases", ()),
-            ]
-            for each in inner:
+            found[statement] = (number, block, at)
+            handlers, cases = getattr(statement, "handlers", ()), getattr(statement, "cases", ())
+            for each in (statement, *handlers, *cases):
                 for name in ("body", "orelse", "finalbody"):
                     body = getattr(each, name, None)
                     if body:
                         count += 1
-                        todo.append((body, count, top))
+                        todo.append((body, count))
     return found

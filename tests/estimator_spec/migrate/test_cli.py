@@ -85,6 +85,22 @@ def test_old_names_that_remain(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert line.endswith("[unsupported-names, migration_guide.md#imports-that-arent-supported]")
 
 
+def test_a_library_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names that come from a library have one line a file, and status 0: they are rewritten."""
+    path = tmp_path / "a.py"
+    path.write_text(
+        "import tensorflow as tf\nslim = tf.contrib.slim\nslim.conv2d(slim.flatten(x))\n"
+        "tf.contrib.layers.fully_connected(x)\nfrom tensorflow.contrib import layers\nlayers.x\n"
+    )
+    assert cli.main(["--write", str(path)]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert (
+        "3:1: to install: tensorflow.contrib.slim.conv2d and 3 more come from tf_slim" in lines[0]
+    )
+    assert lines[-1].endswith("0 not rewritten, 0 numeric, 1 to install.")
+    assert cli.main([str(path)]) == 0
+
+
 def test_markers(tmp_path: Path) -> None:
     """`--markers` adds a comment above what remains, once."""
     path = tmp_path / "a.py"
