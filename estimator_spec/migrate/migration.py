@@ -81,7 +81,7 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
         return Migrated(source)
     exported = program.exported | options.exported
     program = dataclasses.replace(
-        program, exported=exported, mains=place.mains, starts=place.starts
+        program, exported=exported, mains=place.mains, starts=place.starts, left=place.left
     )
     rules, target = options.rules(), options.target
     found = [finding for rule in rules for finding in rule.findings(program, target)]

@@ -60,7 +60,7 @@ class Binding:
         local: the name in the program; empty for `import *`. `module.name` for a name of a module
             of the program.
         full: the full dotted name of what it is bound to.
-        module: the module that the statement imports, or ''.
+        module: the module that the statement imports, or that of the program that has the name.
         statement: index of the statement in `Program.statements`.
         in_function: the name is bound when a function runs.
         in_class: it is an attribute of a class.
@@ -196,6 +196,7 @@ class Program:
         tree: the syntax tree.
         api: the API that its programs are written for.
         mains: the main files that reach it, by the API that they are written for.
+        left: modules of the program that aren't migrated with it.
         starts: whether it switches to TensorFlow 1's behaviour, where it has that API.
     """
 
@@ -213,6 +214,7 @@ class Program:
     api: Api = Api.TF2
     mains: Mapping[Api, tuple[str, ...]] = field(default_factory=dict)
     starts: bool = True
+    left: frozenset[str] = frozenset()
 
     def import_of(self, binding: int) -> int:
         """Returns the index of the import that a binding, or what it is an alias of, is one of."""

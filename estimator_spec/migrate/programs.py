@@ -31,12 +31,14 @@ class Place:
         api: the API that its programs are written for. None: it is the whole program.
         mains: the main files that reach it, by the API that they are written for.
         starts: whether it switches to TensorFlow 1's behaviour, where it has that API.
+        left: the modules that it imports which aren't among the files.
         neighbours: the modules that it imports.
     """
 
     api: Api | None = None
     mains: Mapping[Api, tuple[str, ...]] = field(default_factory=dict)
     starts: bool = True
+    left: frozenset[str] = frozenset()
     neighbours: Recorded | None = None
 
 
@@ -51,6 +53,7 @@ class _File:
         tests_name: whether it tests `__name__`.
         does_something: whether it does more at its top than definitions.
         neighbours: the modules that it imports.
+        imports: the files of these by their names.
     """
 
     is_of_tf1: bool
@@ -59,6 +62,7 @@ class _File:
     tests_name: bool
     does_something: bool
     neighbours: Recorded
+    imports: Mapping[str, str]
 
 
 class Programs:
@@ -96,7 +100,7 @@ class Programs:
             if source.path not in self._files:
                 neighbours = Recorded(modules.neighbours(source))
                 names = modules.names(source, neighbours)
-                self._files[source.path] = _file(names, neighbours)
+                self._files[source.path] = _file(names, neighbours, files.modules)
                 neighbours.close()
         if files.read:
             self._reached[path] = frozenset(source.path for source in files.read)
@@ -126,7 +130,8 @@ class Programs:
         if not self._mains:
             apis = {self._api(list(self._reached))}
         api = Api.EITHER if len(apis) > 1 else apis.pop()
-        return Place(api, by_api, self._starts(path, mains), file.neighbours)
+        left = {name for name, path in file.imports.items() if path and path not in self._shown}
+        return Place(api, by_api, self._starts(path, mains), frozenset(left), file.neighbours)
 
     def _around(self, path: str) -> list[str]:
         """Returns the main files of the smallest directory around a file that has one."""
@@ -150,7 +155,7 @@ class Programs:
         )
 
 
-def _file(names: Names, neighbours: Recorded) -> _File:
+def _file(names: Names, neighbours: Recorded, modules: Mapping[str, str]) -> _File:
     uses = list(program_names.uses(names))
     body = names.tree.body
     return _File(
@@ -160,6 +165,7 @@ def _file(names: Names, neighbours: Recorded) -> _File:
         any(_tests_name(statement) for statement in body),
         any(_does_something(statement) for statement in body),
         neighbours,
+        {name: modules[name] for name in neighbours.found()},
     )
 
 

@@ -83,8 +83,9 @@ class _Maker:
         """Returns the values."""
         followed: set[ast.AST] = set()
         for definition in self._names.definitions:
-            if self._bind(definition) and definition.alias is not None:
-                followed.add(definition.alias.nodes[-1])
+            is_followed = self._bind(definition) and not definition.in_class
+            if definition.alias is not None and is_followed:
+                followed.add(definition.alias.nodes[-1])  # of a class, by other code, too
         uses: list[Use] = []
         index: dict[ast.AST, int] = {}
         rest: list[Chain] = []
@@ -159,9 +160,9 @@ class _Maker:
             return
         for meaning, origin in zip(meanings, origins, strict=True):
             if origin is not None:
-                where = (self._statement(definition.statement), definition.in_function)
-                full = meaning.value.full
-                alias = Binding(Form.ALIAS, definition.name, full, "", *where, origin=origin)
+                where = self._statement(definition.statement), definition.in_function
+                names = definition.name, meaning.value.full, ""
+                alias = Binding(Form.ALIAS, *names, *where, definition.in_class, origin)
                 self._add(definition, alias)
 
     def _bind_import(self, statement: ast.Import) -> None:
@@ -194,11 +195,13 @@ class _Maker:
         for value in definition.values:
             if value is None or value.is_own:
                 continue
-            form, module, local = Form.OWN, "", definition.name
-            if isinstance(statement, ast.ImportFrom) and not self._is_own(statement):
-                form, module = Form.FROM, statement.module or ""
-                if definition.name == "*":
-                    form, local = Form.STAR, ""
+            assert isinstance(statement, ast.ImportFrom)
+            form, module, local = Form.FROM, statement.module or "", definition.name
+            if self._is_own(statement):
+                found = self._names.neighbours.find(statement.level, module)
+                form, module = Form.OWN, found or module
+            elif definition.name == "*":
+                form, local = Form.STAR, ""
             where = (self._statement(statement), definition.in_function, definition.in_class)
             binding = Binding(form, local, value.full, module, *where)
             self._add(
@@ -234,13 +237,19 @@ class _Maker:
                     Form.OWN,
                     local,
                     full,
-                    "",
+                    self._module_of(meaning, attributes),
                     statement,
                     definition.in_function,
                     from_tensorflow=meaning.value.from_tensorflow,
                 )
             )
         return self._of_modules.get(key)
+
+    def _module_of(self, meaning: Meaning, attributes: list[str]) -> str:
+        """Returns the module of the program that an expression reads a name of."""
+        values = self._names.values(meaning.definition)
+        first = next((value.full for value in values if value is not None and value.is_own), "")
+        return ".".join([first, *attributes[: meaning.length - 2]])
 
     # Uses and calls.
 

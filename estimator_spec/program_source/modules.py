@@ -115,6 +115,10 @@ class Recorded:
         """Forgets the others; what wasn't asked for isn't there."""
         self._of = None
 
+    def found(self) -> set[str]:
+        """Returns the full names of the modules that were found."""
+        return {name for name in self._found.values() if name is not None}
+
     def find(self, level: int, module: str) -> str | None:
         """Returns the full name of an imported module; None if it isn't the program's."""
         key = (level, module)

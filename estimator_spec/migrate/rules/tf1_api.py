@@ -75,8 +75,9 @@ def _differing(program: Program) -> Iterator[tuple[Use, str]]:
 
 
 def _places(program: Program, target: Target) -> Iterator[tuple[int, str]]:
-    """Yields the first place where two readings of a module differ."""
+    """Yields the first place where two readings of a module differ, or another isn't migrated."""
     del target
+    yield from _of_left_modules(program)
     if program.api is not Api.EITHER:
         return
     found = next(_differing(program), None)
@@ -91,6 +92,25 @@ def _places(program: Program, target: Target) -> Iterator[tuple[int, str]]:
         f"This module can be read {read}, and {name} is another thing in each: import "
         "tensorflow.compat.v1 or tensorflow.compat.v2 by name. It was read as TensorFlow 2's.",
     )
+
+
+def _of_left_modules(program: Program) -> Iterator[tuple[int, str]]:
+    """Yields the first use of a name of TensorFlow 1 of each module that isn't migrated with it."""
+    changed = changed_bindings(program)
+    told: set[str] = set()
+    for use in program.uses:
+        for index, name in zip(use.bindings, use.names, strict=True):
+            origin = program.import_of(index)
+            module = program.bindings[origin].module
+            if module not in program.left - told or origin not in changed:
+                continue
+            if program_api.is_tf1_name(name.partition(".")[2]):
+                told.add(module)
+                yield (
+                    use.start,
+                    f"{name} is read of the program's module {module} here, which isn't among the "
+                    "files: migrate it, too.",
+                )
 
 
 RULE = Rule(
