@@ -22,6 +22,7 @@ from estimator_spec.legacy import (
     call_sites,
     modules,
     names,
+    program_api,
     program_names,
     tf1,
     unsupported_names,
@@ -112,7 +113,7 @@ def main(program: program_files.Program, as_tf1: bool | None) -> int:
 def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
     """Returns what becomes of the old names of a program and its modules; see `main`."""
     if as_tf1 is None:
-        as_tf1 = tf1.uses_tf1_names(program)
+        as_tf1 = program_api.uses_tf1_names(program)
     files = program_files.find_files(program)
     found = []
     for source, read in Modules(files).all():
@@ -133,7 +134,9 @@ def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
 
 def _verdict(use: Use, tree: ast.Module, as_tf1: bool) -> tuple[Outcome, str] | None:
     """Returns the outcome of a use, and its text; None for a name that isn't old."""
-    module, name = _split(use.name)
+    # A program of TensorFlow 1 has the first generation of canned estimators.
+    full = program_api.name_in_tf1(use.name) if as_tf1 and use.from_tensorflow else use.name
+    module, name = _split(full)
     if module is not None:
         now = _restored(module, name)
         if now is not None:

@@ -157,7 +157,7 @@ def run(command: Command) -> None:
     quiet_start.list_devices()
     from estimator_spec import legacy
     from estimator_spec.common import legacy_keras
-    from estimator_spec.legacy import child_processes, tf1
+    from estimator_spec.legacy import child_processes, program_api, tf1
     from estimator_spec.run_config import host_fallback
 
     if command.host is not None:
@@ -165,7 +165,7 @@ def run(command: Command) -> None:
     legacy_keras.select_legacy_keras()
     as_tf1 = command.as_tf1
     if as_tf1 is None:
-        as_tf1 = tf1.uses_tf1_names(command.source)
+        as_tf1 = program_api.uses_tf1_names(command.source)
     child_processes.enable(as_tf1 or command.as_tf1, command.also)
     legacy.install(replace=True)
     tf1.enable(as_tf1, command.also)

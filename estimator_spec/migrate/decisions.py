@@ -231,6 +231,8 @@ class Decider:
 
     def _decide_binding(self, index: int, binding: Binding) -> None:
         statement = self._program.statements[binding.statement]
+        if binding.form is Form.OWN:
+            return  # The import stays, for the module that it imports has the name.
         if binding.form is Form.STAR:
             is_old = Fate.PUBLIC in self._rules and find(f"{binding.module}._", False) is not None
             if is_old and not self._handling.handles_import(binding, statement.start):

@@ -62,6 +62,17 @@ def migrate_notebook(text: str, options: Options) -> Migrated:
     return Migrated(new.rstrip("\n") + ending, rewrites, cells.placed(migrated.findings))
 
 
+def python_source(text: str) -> str:
+    """Returns the source of a notebook's code cells.
+
+    Raises:
+        ValueError: it is no notebook.
+        ImportError: nbformat isn't installed; the message names the extra.
+    """
+    nbformat = load_extra("nbformat", "migrate")
+    return _Cells(nbformat.reads(text, as_version=nbformat.NO_CONVERT).get("cells", ())).source
+
+
 class _Cells:
     """The code cells of a notebook as one source."""
 
