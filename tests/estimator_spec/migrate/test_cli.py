@@ -72,9 +72,22 @@ def test_a_file_that_cannot_be_parsed(program: Path, capsys: pytest.CaptureFixtu
     broken = program / "package" / "broken.py"
     before = broken.read_bytes()
     assert cli.main(["--write", str(program)]) == 3
-    assert "broken.py: failed: isn't Python 3" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "broken.py: failed: isn't Python 3, line 1: Missing parentheses" in told
+    assert f"`python -m fissix -w {broken}` (pip install fissix)" in told
+    assert "<unknown>" not in told
     assert broken.read_bytes() == before
     assert (program / "old.py").read_text() == NEW
+
+
+def test_tabs_of_python_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file whose tabs only Python 2 understands fails with its line, and what expands them."""
+    path = tmp_path / "a.py"
+    path.write_text("import tensorflow as tf\nif tf:\n\tx = 1\n        y = tf.estimator\n")
+    assert cli.main([str(path)]) == 3
+    told = capsys.readouterr().err
+    assert "isn't Python 3, line 4: inconsistent use of tabs" in told
+    assert f"`expand -i -t 8 {path}`" in told
 
 
 def test_old_names_that_remain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +109,9 @@ def test_a_library_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     )
     assert cli.main(["--write", str(path)]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert "3:1: to install: tensorflow.contrib.slim.conv2d and 3 more come from tf_slim" in lines[0]
+    assert (
+        "3:1: to install: tensorflow.contrib.slim.conv2d and 3 more come from tf_slim" in lines[0]
+    )
     assert lines[-1].endswith("0 not rewritten, 0 numeric, 1 to install.")
     assert cli.main([str(path)]) == 0
 
