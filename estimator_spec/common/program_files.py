@@ -8,8 +8,10 @@ exist. `run`, `run --check`, `doctor`, `migrate` and `compare` take a program's 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib
+import importlib.metadata
 import os
 import pkgutil
 import site
@@ -193,8 +195,30 @@ def library_directories() -> tuple[str, ...]:
 
 
 def is_own(file: str) -> bool:
-    """Returns whether a file is a program's, not of Python's library or an installed package."""
-    return not os.path.realpath(file).startswith(library_directories())
+    """Returns whether a file is a program's, not of Python's library or an installed package.
+
+    A package is installed, too, where `pip install --target` has put it.
+    """
+    path = os.path.realpath(file)
+    if path.startswith(library_directories()):
+        return False
+    while path != os.path.dirname(path):
+        path, name = os.path.split(path)
+        if name in _installed_in(path):
+            return False
+    return True
+
+
+@functools.cache
+def _installed_in(folder: str) -> frozenset[str]:
+    """Returns the entries of a directory that belong to distributions installed in it."""
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.endswith(".dist-info"):
+                distribution = importlib.metadata.Distribution.at(entry.path)
+                found.update(file.parts[0] for file in distribution.files or ())
+    return frozenset(found)
 
 
 def parse(path: str) -> ast.Module:
@@ -390,7 +414,7 @@ def _imports(tree: ast.Module, module: Module) -> Iterator[_Import]:
             for alias in node.names:
                 yield _Import(node.lineno, alias.name, False, stops)
         elif isinstance(node, ast.ImportFrom):
-            base = _absolute(node.level, node.module or "", package)
+            base = absolute(node.level, node.module or "", package)
             yield _Import(node.lineno, base, False, stops)
             if not base.startswith("."):
                 for alias in node.names:
@@ -403,10 +427,10 @@ def _imports(tree: ast.Module, module: Module) -> Iterator[_Import]:
                 name = argument.value if isinstance(argument, ast.Constant) else ""
                 name = name if isinstance(name, str) else ""
                 level = len(name) - len(name.lstrip("."))
-                yield _Import(node.lineno, _absolute(level, name[level:], package), False, stops)
+                yield _Import(node.lineno, absolute(level, name[level:], package), False, stops)
 
 
-def _absolute(level: int, name: str, package: str) -> str:
+def absolute(level: int, name: str, package: str) -> str:
     """Returns the full name of an import; '.' and the package if it leads out of that."""
     if not level:
         return name

@@ -7,7 +7,11 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from estimator_spec.common import program_files
+from estimator_spec.legacy import call_sites, tensorflow_names
+
 _ROOTS = ("tensorflow", "tensorflow_estimator")
+_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 
 
 class Use(NamedTuple):
@@ -58,6 +62,23 @@ def uses(tree: ast.Module) -> Iterator[Use]:
             found = None if id(node) in inner else _full_name(node, bound)
             if found is not None and found[0] not in _ROOTS:
                 yield Use(node.lineno, found[0], id(node) in assigned, found[1])
+
+
+def uses_tf1_names(program: program_files.Program) -> bool:
+    """Returns whether a program uses names of `tensorflow` that only TensorFlow 1 had.
+
+    Its files are those that it imports, from its main one on; they are parsed, not run. `tf.flags`
+    counts; `tf.compat.v1.flags`, names of `import tensorflow.compat.v1 as tf` and names whose
+    absence the program handles don't. A file that isn't valid Python 3 uses none.
+    """
+    version = tensorflow_names.recorded(tensorflow_names.installed())
+    return any(
+        use.from_tensorflow
+        and tensorflow_names.is_only_in_tf1(use.name.partition(".")[2], version)
+        and not call_sites.handled_at(source.tree, use.line) & _ERRORS
+        for source in program_files.find_files(program).read
+        for use in uses(source.tree)
+    )
 
 
 def _is_known(module: str | None) -> bool:

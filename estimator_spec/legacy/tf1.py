@@ -17,14 +17,12 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common import program_files
-from estimator_spec.legacy import call_sites, program_names, tensorflow_names
 
 tf1 = tf.compat.v1
 
 # Packages of TensorFlow that don't belong to an API version.
 _SHARED = ("compat", "core", "lite", "python", "tools", "tsl")
 _OURS = ("estimator_spec", "tpu_columns")
-_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 
 
 class TF1Module(types.ModuleType):
@@ -125,29 +123,3 @@ class _Import:
         if not self._program or not path or package in _OURS:
             return False
         return program_files.is_own(path)
-
-
-def uses_tf1_names(program: program_files.Program) -> bool:
-    """Returns whether a program uses names of `tensorflow` that only TensorFlow 1 had.
-
-    Its files are those that it imports, from its main one on; they are parsed, not run. `tf.flags`
-    counts; `tf.compat.v1.flags`, names of `import tensorflow.compat.v1 as tf` and names whose
-    absence the program handles don't. A file that isn't valid Python 3 uses none.
-    """
-    return any(
-        use.from_tensorflow
-        and is_only_in_tf1(use.name.partition(".")[2])
-        and not call_sites.handled_at(source.tree, use.line) & _ERRORS
-        for source in program_files.find_files(program).read
-        for use in program_names.uses(source.tree)
-    )
-
-
-def is_only_in_tf1(name: str) -> bool:
-    """Returns whether `tensorflow` lacks a name that the installed `tensorflow.compat.v1` has."""
-    return tensorflow_names.is_only_in_tf1(name, tensorflow_names.recorded(tf.__version__))
-
-
-def is_plain_module(value: Any) -> bool:
-    """Returns whether a value is a module whose names can be read without loading Keras."""
-    return isinstance(value, types.ModuleType) and "LazyLoader" not in type(value).__name__

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from estimator_spec.legacy import call_sites
 from estimator_spec.legacy.module_spellings import canonical
+from estimator_spec.legacy.old_names import Fate, OldName, find
 from estimator_spec.migrate.edits import Edit, Lines
 from estimator_spec.migrate.local_names import LocalNames
-from estimator_spec.migrate.old_names import Fate, OldName, find
 from estimator_spec.migrate.program import Binding, Form, Program, Unfollowed, Use
 from estimator_spec.migrate.results import Finding, Kind
 from estimator_spec.migrate.rule import Replacement, Statement

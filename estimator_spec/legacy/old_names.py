@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds what an old name became, by the tables of `estimator_spec.legacy`."""
+"""Decides what becomes of an old name, by the tables of names: for `run --check` and `migrate`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import functools
 from dataclasses import dataclass
 
 import estimator_spec
-from estimator_spec.legacy import names, unsupported_names
+from estimator_spec.legacy import library_names, names, tensorflow_names, unsupported_names
 from estimator_spec.legacy.module_spellings import REMOVED, is_removed, prefixes, spellings
 
 # Public modules with the names of private ones.
@@ -41,6 +41,7 @@ class Fate(enum.Enum):
     LIBRARY: the same, if the library of `tpu-columns[contrib]` is installed.
     MODULE: a removed module.
     UNSUPPORTED: nothing here corresponds to it; `estimator_spec.restored` returns a stand-in.
+    GONE: an earlier TensorFlow had it, and nothing here says more about it.
     """
 
     PUBLIC = enum.auto()
@@ -49,6 +50,7 @@ class Fate(enum.Enum):
     LIBRARY = enum.auto()
     MODULE = enum.auto()
     UNSUPPORTED = enum.auto()
+    GONE = enum.auto()
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ class OldName:
         name: its present name in `module`.
         removed: number of leading parts that name a removed module, at most `length`; 0 if its
             module still exists.
-        advice: for UNSUPPORTED, what to use instead.
+        advice: for UNSUPPORTED and GONE, what to use instead.
+        ours: the full name of what `install()` puts in its place, or ''.
     """
 
     length: int
@@ -71,6 +74,7 @@ class OldName:
     name: str = ""
     removed: int = 0
     advice: str = ""
+    ours: str = ""
 
 
 @functools.cache
@@ -93,6 +97,12 @@ def _of_libraries() -> frozenset[str]:
 
 
 @functools.cache
+def _libraries() -> dict[str, tuple[str, ...]]:
+    """Returns the modules of installed libraries that have a removed module's names."""
+    return names.libraries_by_module()
+
+
+@functools.cache
 def _modules() -> frozenset[str]:
     """Returns the modules of the tables and the packages that they are in."""
     found: set[str] = set()
@@ -110,6 +120,8 @@ def is_module(full: str) -> bool:
 @functools.cache
 def _with_old_names() -> frozenset[str]:
     fulls = [f"{module}.{name}" for module, names_in_it in _rows().items() for name in names_in_it]
+    # Programs pass `tf.nn` and `tf.image` on, and few of them have names of TensorFlow 0.x.
+    fulls = [full for full in fulls if full not in tensorflow_names.of_version_0()]
     return frozenset(
         prefix
         for full in (*fulls, *REMOVED)
@@ -156,7 +168,26 @@ def find(full: str, also_on_tpu: bool = True) -> OldName | None:
         if unsupported_names.is_listed(module, parts[end]):
             advice = unsupported_names.advice(module, parts[end])
             return OldName(end + 1, Fate.UNSUPPORTED, advice=advice)
-    return None
+    return _gone(parts)
+
+
+def _gone(parts: list[str]) -> OldName | None:
+    """Returns what is known of a name that only earlier versions of TensorFlow have, or None."""
+    full = ".".join(parts)
+    if parts[0] != "tensorflow" or tensorflow_names.exists(full):
+        return None
+    versions = tensorflow_names.versions_of(full)
+    if not versions or tensorflow_names.is_only_in_tf1(full.partition(".")[2]):
+        return None
+    # The shortest part of the name that the newest TensorFlow lacks.
+    length = next(
+        end
+        for end in range(2, len(parts) + 1)
+        if not tensorflow_names.exists(".".join(parts[:end]))
+    )
+    last = versions[-1].rpartition(".")[0]
+    advice = f"TensorFlow {last} had it, {tensorflow_names.NEWEST} doesn't."
+    return OldName(length, Fate.GONE, advice=advice)
 
 
 def present_name(full: str) -> str:
@@ -176,23 +207,24 @@ def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> 
     removed = end if is_removed(".".join(parts[:end])) else 0
     module, _, name = row.ours.rpartition(".")
     module = _PUBLIC.get(module, module)
+    ours = row.ours
     if module == "estimator_spec.tpu":
         if not also_on_tpu and not removed:
             return None
         if also_on_tpu:
-            return OldName(end + 1, Fate.ON_TPU, module, name, removed)
+            return OldName(end + 1, Fate.ON_TPU, module, name, removed, ours=ours)
     if module.split(".")[0] == "tensorflow":
         # A name of tf.contrib that is in TensorFlow now may need a TPU, too.
         again = find(row.ours, also_on_tpu)
         if again is not None and again.fate in (Fate.ON_TPU, Fate.PUBLIC):
-            return OldName(end + 1, again.fate, again.module, again.name, removed)
-        return OldName(end + 1, Fate.PUBLIC, module, name, removed)
+            return OldName(end + 1, again.fate, again.module, again.name, removed, ours=ours)
+        return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)
     is_public = module in _PUBLIC_MODULES or (
         module == "estimator_spec" and name in estimator_spec.__all__
     )
     if is_public:
-        return OldName(end + 1, Fate.PUBLIC, module, name, removed)
-    return OldName(end + 1, Fate.RESTORED, removed=removed)
+        return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)
+    return OldName(end + 1, Fate.RESTORED, removed=removed, ours=ours)
 
 
 def _in_removed_module(parts: list[str]) -> OldName:
@@ -205,6 +237,12 @@ def _in_removed_module(parts: list[str]) -> OldName:
     module = ".".join(parts[:end])
     removed = end if is_removed(module) else end + 1
     if module in _of_libraries() and not unsupported_names.is_listed(module, parts[end]):
-        return OldName(end + 1, Fate.LIBRARY, removed=removed)
+        homes = _libraries().get(module)
+        if homes is None:  # The library isn't installed.
+            return OldName(end + 1, Fate.LIBRARY, removed=removed)
+        for home in homes:
+            if parts[end] in library_names.public_names(home):
+                ours = f"{home}.{parts[end]}"
+                return OldName(end + 1, Fate.LIBRARY, removed=removed, ours=ours)
     advice = unsupported_names.advice(module, parts[end])
     return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)
