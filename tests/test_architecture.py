@@ -20,7 +20,7 @@ SOURCES = {
 }
 OPTIONAL = (
     *("keras", "tf_keras", "keras_rs", "tensorflow_recommenders", "pandas", "jax", "rich"),
-    *("libcst", "nbformat", "ydf"),
+    *("nbformat", "ydf"),
 )
 # Folders that work on specs and files alone: they must run where no model can.
 WITHOUT_DRIVER = (

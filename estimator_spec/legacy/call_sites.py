@@ -97,9 +97,9 @@ def handled_at(tree: ast.Module, line: int) -> frozenset[str]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             handled = frozenset()  # It runs later, outside of the `try`.
         elif isinstance(parent, ast.Try) and node in parent.body:
-            handled = handled.union(*(_caught(handler.type) for handler in parent.handlers))
+            handled = handled.union(*(caught(handler.type) for handler in parent.handlers))
         elif isinstance(parent, ast.With) and node in parent.body:
-            handled = handled.union(*(_suppressed(item.context_expr) for item in parent.items))
+            handled = handled.union(*(suppressed(item.context_expr) for item in parent.items))
     return handled
 
 
@@ -111,7 +111,7 @@ def _child_at(node: ast.AST, line: int) -> ast.AST | None:
     return None
 
 
-def _caught(expression: ast.expr | None) -> frozenset[str]:
+def caught(expression: ast.expr | None) -> frozenset[str]:
     """Returns the last names of the exceptions of an `except`."""
     if expression is None:
         return _ANY
@@ -119,10 +119,10 @@ def _caught(expression: ast.expr | None) -> frozenset[str]:
     return frozenset(ast.unparse(part).rpartition(".")[2] for part in parts)
 
 
-def _suppressed(expression: ast.expr) -> frozenset[str]:
+def suppressed(expression: ast.expr) -> frozenset[str]:
     """Returns the exceptions of a call of `contextlib.suppress`."""
     if isinstance(expression, ast.Call) and ast.unparse(expression.func).endswith("suppress"):
-        return frozenset().union(*map(_caught, expression.args))
+        return frozenset().union(*map(caught, expression.args))
     return frozenset()
 
 

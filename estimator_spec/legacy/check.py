@@ -18,6 +18,7 @@ from estimator_spec.common import program_files
 from estimator_spec.legacy import (
     call_sites,
     old_names,
+    program_api,
     program_names,
     python2_names,
     tensorflow_names,
@@ -25,6 +26,7 @@ from estimator_spec.legacy import (
 )
 from estimator_spec.legacy.old_names import Fate
 from estimator_spec.legacy.program_names import Use
+from estimator_spec.program_source.modules import Modules
 
 _ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 
@@ -115,12 +117,12 @@ def main(program: program_files.Program, as_tf1: bool | None) -> int:
 def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
     """Returns what becomes of the old names of a program and its modules; see `main`."""
     if as_tf1 is None:
-        as_tf1 = program_names.uses_tf1_names(program)
+        as_tf1 = program_api.uses_tf1_names(program)
     files = program_files.find_files(program)
     found, used = [], set[str]()
-    for source in files.read:
+    for source, read in Modules(files).all():
         shown = os.path.relpath(source.path, program.root)
-        for use in sorted(set(program_names.uses(source.tree))):
+        for use in sorted(set(program_names.uses(read))):
             used.add(use.name)
             verdict = _verdict(use, source.tree, as_tf1)
             if verdict is not None:
@@ -140,7 +142,9 @@ def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
 
 def _verdict(use: Use, tree: ast.Module, as_tf1: bool) -> tuple[Outcome, str] | None:
     """Returns the outcome of a use, and its text; None for a name that isn't old."""
-    old = old_names.find(use.name, also_on_tpu=False)
+    # A program of TensorFlow 1 has the first generation of canned estimators.
+    full = program_api.name_in_tf1(use.name) if as_tf1 and use.from_tensorflow else use.name
+    old = old_names.find(full, also_on_tpu=False)
     is_listed = old is not None and old.fate is not Fate.GONE
     if old is not None and is_listed:
         if old.fate is Fate.MODULE:

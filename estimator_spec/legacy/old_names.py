@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ class OldName:
             module still exists.
         advice: for UNSUPPORTED and GONE, what to use instead.
         ours: the full name of what `install()` puts in its place, or ''.
+        library: for LIBRARY, the library that has it.
     """
 
     length: int
@@ -75,6 +77,7 @@ class OldName:
     removed: int = 0
     advice: str = ""
     ours: str = ""
+    library: str = ""
 
 
 @functools.cache
@@ -90,10 +93,14 @@ def _rows() -> dict[str, dict[str, names.Row]]:
 
 
 @functools.cache
-def _of_libraries() -> frozenset[str]:
-    """Returns the removed modules whose other names a library has."""
-    places = (place for library in names.LIBRARIES for place in library.places.split())
-    return frozenset(module for place in places for module in spellings(place))
+def _of_libraries() -> dict[str, str]:
+    """Returns the library that has the other names of a removed module."""
+    return {
+        module: library.homes.partition(".")[0]
+        for library in names.LIBRARIES
+        for place in library.places.split()
+        for module in spellings(place)
+    }
 
 
 @functools.cache
@@ -237,12 +244,14 @@ def _in_removed_module(parts: list[str]) -> OldName:
     module = ".".join(parts[:end])
     removed = end if is_removed(module) else end + 1
     if module in _of_libraries() and not unsupported_names.is_listed(module, parts[end]):
+        found = OldName(end + 1, Fate.LIBRARY, removed=removed, library=_of_libraries()[module])
         homes = _libraries().get(module)
         if homes is None:  # The library isn't installed.
-            return OldName(end + 1, Fate.LIBRARY, removed=removed)
+            return found
         for home in homes:
             if parts[end] in library_names.public_names(home):
-                ours = f"{home}.{parts[end]}"
-                return OldName(end + 1, Fate.LIBRARY, removed=removed, ours=ours)
+                return dataclasses.replace(found, ours=f"{home}.{parts[end]}")
+        advice = f"{found.library} doesn't have it. Copy it from TensorFlow 1.15's sources."
+        return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)
     advice = unsupported_names.advice(module, parts[end])
     return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from estimator_spec.common import program_files
-from estimator_spec.legacy import call_sites, tensorflow_names
+from estimator_spec.program_source.names import Names
 
 _ROOTS = ("tensorflow", "tensorflow_estimator")
-_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 
 
 class Use(NamedTuple):
@@ -31,67 +29,44 @@ class Use(NamedTuple):
     from_tensorflow: bool = False
 
 
-def uses(tree: ast.Module) -> Iterator[Use]:
-    """Yields the names of TensorFlow that a program imports, and those that it uses.
+def uses(names: Names) -> Iterator[Use]:
+    """Yields the names of TensorFlow that a module imports, and those that it uses.
 
-    Names are followed through imports, `as` and assignments such as `slim = tf.contrib.slim`.
+    A name that has several values, as after `try: import a as x` `except ImportError: x = b`, is
+    each of them. What runs with other versions of TensorFlow only isn't used.
     """
-    bound: dict[str, tuple[str, bool]] = {}  # full name, and `from_tensorflow`
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if _is_known(alias.name):
-                    yield Use(node.lineno, alias.name, True)
-                    name = alias.name if alias.asname else alias.name.split(".")[0]
-                    bound[alias.asname or name] = (name, name == "tensorflow")
-        elif isinstance(node, ast.ImportFrom) and not node.level and _is_known(node.module):
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}".removesuffix(".*")
-                yield Use(node.lineno, full, True, node.module == "tensorflow")
-                bound[alias.asname or alias.name] = (full, node.module == "tensorflow")
     assigned = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found = _full_name(node.value, bound)
-            if found is not None:
-                bound.setdefault(node.targets[0].id, found)
-                assigned.add(id(node.value))
-    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Attribute, ast.Name)) and isinstance(node.ctx, ast.Load):
-            found = None if id(node) in inner else _full_name(node, bound)
-            if found is not None and found[0] not in _ROOTS:
-                yield Use(node.lineno, found[0], id(node) in assigned, found[1])
+    for definition in names.definitions:
+        if definition.alias is not None:
+            assigned.add(definition.alias.nodes[-1])
+        elif isinstance(definition.statement, ast.Import):
+            yield from _imported(definition.statement, definition.node)
+        elif isinstance(definition.statement, ast.ImportFrom):
+            yield from _imported_from(definition.statement, definition.node)
+    for chain in names.chains:
+        last = chain.nodes[-1]
+        for meaning in names.meanings(chain)[0]:
+            full = meaning.value.full
+            if not isinstance(last.ctx, ast.Load):
+                full = full.rpartition(".")[0]  # a new value of an attribute
+            if not meaning.value.is_own and full not in _ROOTS and _is_known(full):
+                is_import = last in assigned
+                yield Use(last.lineno, full, is_import, meaning.value.from_tensorflow)
 
 
-def uses_tf1_names(program: program_files.Program) -> bool:
-    """Returns whether a program uses names of `tensorflow` that only TensorFlow 1 had.
-
-    Its files are those that it imports, from its main one on; they are parsed, not run. `tf.flags`
-    counts; `tf.compat.v1.flags`, names of `import tensorflow.compat.v1 as tf` and names whose
-    absence the program handles don't. A file that isn't valid Python 3 uses none.
-    """
-    version = tensorflow_names.recorded(tensorflow_names.installed())
-    return any(
-        use.from_tensorflow
-        and tensorflow_names.is_only_in_tf1(use.name.partition(".")[2], version)
-        and not call_sites.handled_at(source.tree, use.line) & _ERRORS
-        for source in program_files.find_files(program).read
-        for use in uses(source.tree)
-    )
+def _imported(statement: ast.Import, alias: ast.AST) -> Iterator[Use]:
+    assert isinstance(alias, ast.alias)
+    if _is_known(alias.name):
+        yield Use(statement.lineno, alias.name, True)
 
 
-def _is_known(module: str | None) -> bool:
-    return str(module).split(".")[0] in _ROOTS
+def _imported_from(statement: ast.ImportFrom, alias: ast.AST) -> Iterator[Use]:
+    assert isinstance(alias, ast.alias)
+    module = "" if statement.level else statement.module or ""
+    if _is_known(module):
+        full = f"{module}.{alias.name}".removesuffix(".*")
+        yield Use(statement.lineno, full, True, module == "tensorflow")
 
 
-def _full_name(node: ast.AST, bound: Mapping[str, tuple[str, bool]]) -> tuple[str, bool] | None:
-    """Returns the full name of an expression such as `tf.contrib.slim`, as `bound` has it."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name) or node.id not in bound:
-        return None
-    first, from_tensorflow = bound[node.id]
-    return ".".join([first, *reversed(parts)]), from_tensorflow
+def _is_known(name: str) -> bool:
+    return name.split(".")[0] in _ROOTS

@@ -156,7 +156,7 @@ def run(command: Command) -> None:
     quiet_start.list_devices()
     from estimator_spec import legacy
     from estimator_spec.common import legacy_keras
-    from estimator_spec.legacy import child_processes, program_names, tensorflow_names, tf1
+    from estimator_spec.legacy import child_processes, program_api, tensorflow_names, tf1
     from estimator_spec.run_config import host_fallback
 
     if command.host is not None:
@@ -164,7 +164,7 @@ def run(command: Command) -> None:
     legacy_keras.select_legacy_keras()
     as_tf1 = command.as_tf1
     if as_tf1 is None:
-        as_tf1 = program_names.uses_tf1_names(command.source)
+        as_tf1 = program_api.uses_tf1_names(command.source)
     child_processes.enable(as_tf1 or command.as_tf1, command.also)
     legacy.install(replace=True)
     tf1.enable(as_tf1, command.also)

@@ -17,11 +17,10 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common import program_files
+from estimator_spec.legacy.program_api import SHARED
 
 tf1 = tf.compat.v1
 
-# Packages of TensorFlow that don't belong to an API version.
-_SHARED = ("compat", "core", "lite", "python", "tools", "tsl")
 _OURS = ("estimator_spec", "tpu_columns")
 
 
@@ -34,7 +33,7 @@ class TF1Module(types.ModuleType):
             setattr(self, name, getattr(tf, name))
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _SHARED:
+        if name not in SHARED:
             try:
                 return getattr(tf1, name)
             except AttributeError:
@@ -106,7 +105,7 @@ class _Import:
         """Imports as Python does, except for `tensorflow` in one of these modules."""
         if name == "tensorflow" and level == 0 and self._is_of_tf1(globals):
             for part in fromlist or ():
-                if part in _SHARED or part == "contrib":
+                if part in SHARED or part == "contrib":
                     self.real(f"{name}.{part}")
             return self._tensorflow
         module = self.real(name, globals, locals, fromlist, level)

@@ -42,6 +42,11 @@ class Lines:
         """Returns the offset of a position; lines count from 1, columns from 0."""
         return self._starts[line - 1] + column
 
+    def byte_offset(self, line: int, column: int) -> int:
+        """Returns the offset of a position of `ast`, which counts columns in bytes of UTF-8."""
+        start = self._starts[line - 1]
+        return start + len(self.text[start : start + column].encode()[:column].decode())
+
     def position(self, offset: int) -> tuple[int, int]:
         """Returns line and column of an offset, both from 1."""
         line = bisect.bisect_right(self._starts, offset)

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
+from estimator_spec.migrate.edits import Lines
 from estimator_spec.migrate.program import Binding, Form, Program
 
 TF1 = "tensorflow.compat.v1"
@@ -16,12 +19,19 @@ class LocalNames:
     Args:
         program: the program.
         dropped: indices of the bindings that the rewriting removes.
+        others: offsets of the program's imports of other modules, by their names.
     """
 
-    def __init__(self, program: Program, dropped: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        program: Program,
+        dropped: Iterable[int] = (),
+        others: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         gone = set(dropped)
         kept = [b for i, b in enumerate(program.bindings) if i not in gone]
         self._statements = program.statements
+        self._others = others
         self._usable = [binding for binding in kept if self._is_usable(binding, program)]
         self._taken = set(program.names) | {binding.local for binding in kept}
         self._new: dict[str, str] = {}
@@ -61,6 +71,8 @@ class LocalNames:
         known = {binding.full: binding.local for binding in reversed(bindings)}
         if root is not None:
             known[root.full] = root.local
+        if self._others.get(module, at) < at:
+            known[module] = module
         return f"{self._module(module, known)}.{name}"
 
     def _module(self, module: str, known: Mapping[str, str]) -> str:
@@ -101,3 +113,28 @@ class LocalNames:
             f"import {module}" if local == module else f"import {module} as {local}"
             for module, local in sorted(self._new.items())
         ]
+
+
+def other_imports(tree: ast.Module, lines: Lines) -> dict[str, int]:
+    """Returns the names that `import name` alone binds, for the whole module, with its offset."""
+    found = {
+        alias.name: lines.byte_offset(node.lineno, node.col_offset)
+        for node in tree.body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+        if alias.asname is None and "." not in alias.name
+    }
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
+            name = (node.asname or node.name).split(".")[0]
+            if name in imported or node.asname:
+                found.pop(name, None)
+            imported.add(name)
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.pop(node.id, None)
+        elif isinstance(node, ast.arg):
+            found.pop(node.arg, None)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.pop(node.name, None)
+    return found

@@ -38,7 +38,7 @@ def migrate_notebook(text: str, options: Options) -> Migrated:
         NotebookError: it is no notebook.
         OtherLanguageError: its language isn't Python.
         SourceError: its cells aren't Python 3.
-        ImportError: nbformat or LibCST isn't installed; the message names the extra.
+        ImportError: nbformat isn't installed; the message names the extra.
     """
     nbformat = load_extra("nbformat", "migrate")
     try:
@@ -60,6 +60,17 @@ def migrate_notebook(text: str, options: Options) -> Migrated:
     ending = "\n" if text.endswith("\n") else ""
     rewrites = cells.placed_rewrites(migrated.rewrites)
     return Migrated(new.rstrip("\n") + ending, rewrites, cells.placed(migrated.findings))
+
+
+def python_source(text: str) -> str:
+    """Returns the source of a notebook's code cells.
+
+    Raises:
+        ValueError: it is no notebook.
+        ImportError: nbformat isn't installed; the message names the extra.
+    """
+    nbformat = load_extra("nbformat", "migrate")
+    return _Cells(nbformat.reads(text, as_version=nbformat.NO_CONVERT).get("cells", ())).source
 
 
 class _Cells:

@@ -3,14 +3,23 @@
 
 from __future__ import annotations
 
+import ast
 import enum
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-# Packages whose imports are followed.
-ROOTS = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns", "tf_keras")
+from estimator_spec.program_source.names import ROOTS as ROOTS
+
 NO_LITERAL = object()
+
+
+class Api(enum.Enum):
+    """API of TensorFlow that `import tensorflow` gives a module; either of two programs decides."""
+
+    TF1 = "TensorFlow 1"
+    TF2 = "TensorFlow 2"
+    EITHER = "either"
 
 
 class Form(enum.Enum):
@@ -20,6 +29,7 @@ class Form(enum.Enum):
     FROM = "from module import name [as name]"
     STAR = "from module import *"
     ALIAS = "name = module"
+    OWN = "from module_of_the_program import name, or module_of_the_program.name"
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,6 @@ class Statement:
         indent: the white space before it.
         is_alone: no other statement is on its lines.
         block: number of the block that it is in; 0 is the module.
-        top: offset of the statement of the module that it is in.
     """
 
     start: int
@@ -40,7 +49,6 @@ class Statement:
     indent: str
     is_alone: bool
     block: int
-    top: int
 
 
 @dataclass(frozen=True)
@@ -49,13 +57,15 @@ class Binding:
 
     Attributes:
         form: form of the statement.
-        local: the name in the program; empty for `import *`.
+        local: the name in the program; empty for `import *`. `module.name` for a name of a module
+            of the program.
         full: the full dotted name of what it is bound to.
         module: the module that the statement imports, or ''.
         statement: index of the statement in `Program.statements`.
         in_function: the name is bound when a function runs.
         in_class: it is an attribute of a class.
         origin: index of the binding that an alias is one of; None for an import.
+        from_tensorflow: whether an import reaches it from the module `tensorflow`, not from a part.
     """
 
     form: Form
@@ -66,6 +76,7 @@ class Binding:
     in_function: bool = False
     in_class: bool = False
     origin: int | None = None
+    from_tensorflow: bool = False
 
 
 @dataclass(frozen=True)
@@ -180,10 +191,12 @@ class Program:
         mixed: indices of bindings whose name other statements bind as well, where it is used.
         names: all names that the program binds, other than by these statements.
         exported: the strings of `__all__`.
-        insertion: offset for new imports: before all other imports of `ROOTS`.
-        after_imports: offset of the line after the imports that follow `insertion`.
         unfollowed: where old names may be read in a way that isn't followed.
         by_strings: variables may be read by their names in strings, as by `globals()`.
+        tree: the syntax tree.
+        api: the API that its programs are written for.
+        mains: the main files that reach it, by the API that they are written for.
+        starts: whether it switches to TensorFlow 1's behaviour, where it has that API.
     """
 
     source: str
@@ -194,10 +207,12 @@ class Program:
     mixed: frozenset[int] = frozenset()
     names: frozenset[str] = frozenset()
     exported: frozenset[str] = frozenset()
-    insertion: int = 0
-    after_imports: int = 0
     unfollowed: tuple[Unfollowed, ...] = ()
     by_strings: bool = False
+    tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
+    api: Api = Api.TF2
+    mains: Mapping[Api, tuple[str, ...]] = field(default_factory=dict)
+    starts: bool = True
 
     def import_of(self, binding: int) -> int:
         """Returns the index of the import that a binding, or what it is an alias of, is one of."""

@@ -12,10 +12,12 @@ class Kind(enum.Enum):
 
     NOT_REWRITTEN: an old name stays, or leads to a stand-in; a person has to edit the program.
     NUMERIC: the numbers of the program depend on something that the target does otherwise.
+    TO_INSTALL: the rewritten program needs a package.
     """
 
     NOT_REWRITTEN = "not rewritten"
     NUMERIC = "numeric"
+    TO_INSTALL = "to install"
 
 
 @dataclass(frozen=True, order=True)

@@ -6,37 +6,16 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from estimator_spec.legacy import call_sites
 from estimator_spec.legacy.module_spellings import canonical
-from estimator_spec.legacy.old_names import Fate, OldName, find
+from estimator_spec.legacy.old_names import Fate
+from estimator_spec.migrate.decisions import Decider, Plan
 from estimator_spec.migrate.edits import Edit, Lines
-from estimator_spec.migrate.local_names import LocalNames
-from estimator_spec.migrate.program import Binding, Form, Program, Unfollowed, Use
+from estimator_spec.migrate.local_names import LocalNames, other_imports
+from estimator_spec.migrate.placement import Placement
+from estimator_spec.migrate.program import Binding, Form, Program, Use
 from estimator_spec.migrate.results import Finding, Kind
 from estimator_spec.migrate.rule import Replacement, Statement
-
-_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
-_LIMITS = "imports-that-arent-supported"
-_IMPORTS = "imports-old-spelling-to-new"
-_CONTRIB = "running-before-touching-a-line"
-
-
-@dataclass
-class _Plan:
-    """Decisions about a program, made before its text is edited."""
-
-    # Uses that are replaced up to an offset, by a public name or by a call of `restored`.
-    public: dict[int, OldName] = field(default_factory=dict)
-    restored: dict[int, tuple[int, OldName]] = field(default_factory=dict)
-    # Bindings: without uses, of another name, or the result of `restored`.
-    dropped: set[int] = field(default_factory=set)
-    renamed: dict[int, OldName] = field(default_factory=dict)
-    assigned: dict[int, OldName] = field(default_factory=dict)
-    loaded: set[int] = field(default_factory=set)  # `import tensorflow.contrib` as `tensorflow`
-    # Uses in spans that the edits of a rule replace.
-    replaced: set[int] = field(default_factory=set)
 
 
 class Rewriter:
@@ -64,157 +43,39 @@ class Rewriter:
         self._added = added
         self._replacements = replacements
         self._lines = Lines(program.source)
-        self._tree = ast.parse(program.source)
-        self._plan = _Plan()
-        self._findings: set[Finding] = set()
+        self._tree = program.tree
+        self._plan = Plan()
 
     def run(self) -> tuple[tuple[Edit, ...], tuple[Finding, ...]]:
         """Returns the edits, and findings about old names that remain or lead to stand-ins."""
-        for index, use in enumerate(self._program.uses):
-            if any(edit.start <= use.start < edit.end for _, edit in self._replacements):
-                self._plan.replaced.add(index)
-            else:
-                self._decide_use(index, use)
-        for index, binding in enumerate(self._program.bindings):
-            self._decide_binding(index, binding)
-        for each in self._program.unfollowed:
-            self._report_unfollowed(each)
-        plan, program = self._plan, self._program
+        decider = Decider(self._program, self._tree, self._rules, self._replacements)
+        plan, findings = decider.decide()
+        self._plan = plan
         gone = {*plan.dropped, *plan.renamed, *plan.assigned}
-        local_names = LocalNames(program, gone)
+        local_names = LocalNames(self._program, gone, other_imports(self._tree, self._lines))
         edits = [
             *self._rule_edits(local_names),
             *self._use_edits(local_names),
             *self._statement_edits(local_names),
         ]
         rule = edits[0].rule if edits else ""
-        edits = [*self._new_statements(local_names, rule), *edits]
-        return tuple(edits), tuple(sorted(self._findings))
+        return (*self._new_statements(local_names, rule), *edits), findings
 
     def _new_statements(self, local_names: LocalNames, rule_of_imports: str) -> Iterator[Edit]:
         """Yields the added imports and statements."""
-        program = self._program
-        first: list[tuple[str, str]] = []
-        later: list[tuple[str, str]] = []
-        for rule, statement in self._added:
-            at = program.insertion if statement.first else program.after_imports
-            line = f"{local_names.spell(statement.module, statement.name, at)}()\n"
-            (first if statement.first else later).append((rule, line))
-        imports = "".join(f"{line}\n" for line in local_names.imports())
-        at = program.insertion
-        if imports or first:
-            rules = [rule for rule, _ in (*first, *later)]
-            text = imports + "".join(line for _, line in first)
-            if program.source.startswith(("def ", "class ", "@", "async "), at):
-                text += "\n\n"
-            yield Edit(at, at, text, rule_of_imports or rules[0])
-        at = max(program.after_imports, at)
-        # A blank line separates them from the imports.
-        line_ends = len(program.source[:at]) - len(program.source[:at].rstrip("\n"))
-        blank = "\n" * max(0, 2 - line_ends) if at else ""
-        for rule, line in later:
-            yield Edit(at, at, blank + line, rule)
-            blank = ""
-
-    # Decisions.
-
-    def _old_name(self, full: str, offset: int) -> OldName | None:
-        """Returns the old name at the beginning of a full name, if a rule treats it here."""
-        old = find(full, Fate.ON_TPU in self._rules)
-        if old is None or old.fate not in self._rules:
-            return None
-        if old.fate not in (Fate.PUBLIC, Fate.ON_TPU) and self._is_handled(offset):
-            return None  # The program has code for the case that the name is missing.
-        return old
-
-    def _is_handled(self, offset: int) -> bool:
-        line, _ = self._lines.position(offset)
-        return bool(call_sites.handled_at(self._tree, line) & _ERRORS)
-
-    def _decide_use(self, index: int, use: Use) -> None:
-        found = [self._old_name(name, use.start) for name in use.names]
-        old = found[0]
-        bound = len(self._program.bindings[use.bindings[0]].full.split("."))
-        if old is None or old.length <= bound:
-            return  # Nothing to do, or for the import.
-        if any(other is None or _target(other) != _target(old) for other in found):
-            reason = f"{use.names[0]} or {use.names[-1]}, depending on the imports"
-            self._report(use.start, self._rules[old.fate], f"{reason}; edit it by hand.", _IMPORTS)
-        elif not use.is_plain:
-            reason = f"{use.names[0]} has parentheses or a comment inside"
-            self._report(use.start, self._rules[old.fate], f"{reason}; edit it by hand.", _IMPORTS)
-        elif old.fate in (Fate.PUBLIC, Fate.ON_TPU):
-            self._plan.public[index] = old
-        else:
-            full = ".".join(use.names[0].split(".")[: old.length])
-            self._report_old_name(use.start, full, old)
-            replaced = old.removed or old.length
-            if replaced > bound:
-                self._plan.restored[index] = (use.ends[replaced - bound], old)
-
-    def _report_old_name(self, offset: int, full: str, old: OldName) -> None:
-        full = canonical(full)
-        if old.fate is Fate.UNSUPPORTED:
-            reason = f"{full} isn't restored: it can be imported, not used. {old.advice}"
-            self._report(offset, self._rules[old.fate], reason, _LIMITS)
-        elif old.fate is Fate.LIBRARY:
-            reason = f"{full} comes from tf_slim: pip install 'tpu-columns[contrib]'."
-            self._report(offset, self._rules[old.fate], reason, _CONTRIB)
-
-    def _report_unfollowed(self, each: Unfollowed) -> None:
-        """Reports a place where an old name may be read in a way that isn't followed."""
-        at = each.offset
-        is_replaced = any(edit.start <= at < edit.end for _, edit in self._replacements)
-        if is_replaced or self._is_handled(at):
-            return
-        old = None if each.is_module else find(each.name, False)
-        rule = self._rules.get(Fate.PUBLIC if old is None else old.fate)
-        if rule is None:
-            return
-        reason = f"{each.name} may be read here, through a name that isn't followed"
-        if each.is_module:
-            reason = f"{each.name} is passed on here, and old names of it aren't followed"
-        self._report(at, rule, f"{reason}; edit it by hand.", _IMPORTS)
-
-    def _report(self, offset: int, rule: str, reason: str, guide: str) -> None:
-        self._findings.add(Finding(*self._lines.position(offset), rule, reason, guide))
-
-    def _decide_binding(self, index: int, binding: Binding) -> None:
-        statement = self._program.statements[binding.statement]
-        if binding.form is Form.STAR:
-            if Fate.PUBLIC in self._rules and find(f"{binding.module}._", False) is not None:
-                reason = f"from {binding.module} import *: import the names that you use."
-                self._report(statement.start, self._rules[Fate.PUBLIC], reason, _IMPORTS)
-            return
-        uses = [i for i, use in enumerate(self._program.uses) if index in use.bindings]
-        plan = self._plan
-        rewritten = sum(i in plan.public or i in plan.restored or i in plan.replaced for i in uses)
-        is_used = (
-            rewritten < len(uses)
-            or index in self._program.mixed
-            or binding.local in self._program.exported
-            or binding.in_class
-            or self._program.by_strings
-        )
-        if binding.form is Form.IMPORT and binding.full != binding.module:
-            if self._old_name(binding.module, statement.start) is not None:
-                self._plan.loaded.add(index)
-            return
-        old = self._old_name(binding.full, statement.start)
-        if rewritten and not is_used and _is_part(binding):
-            self._plan.dropped.add(index)
-        elif old is None or not _is_import_of(binding, old):
-            return
-        elif old.fate in (Fate.PUBLIC, Fate.ON_TPU) and binding.form is Form.FROM:
-            self._plan.renamed[index] = old
-        elif not is_used:
-            self._plan.dropped.add(index)
-        else:
-            self._plan.assigned[index] = old
-        if index in self._plan.assigned:
-            self._report_old_name(statement.start, binding.full, self._plan.assigned[index])
-
-    # Edits.
+        source, statements = self._program.source, self._program.statements
+        bindings = [each for each in self._program.bindings if each.form is not Form.ALIAS]
+        offsets = [statements[each.statement].start for each in bindings]
+        placement = Placement(source, self._tree, offsets)
+        first: list[str] = []
+        later: list[str] = []
+        for _, statement in self._added:
+            place = placement.for_imports() if statement.first else placement.after_imports()
+            line = f"{local_names.spell(statement.module, statement.name, place.offset)}()"
+            (first if statement.first else later).append(line)
+        rule = rule_of_imports or next((rule for rule, _ in self._added), "")
+        for at, text in placement.texts([*local_names.imports(), *first], later):
+            yield Edit(at, at, text, rule)
 
     def _rule_edits(self, local_names: LocalNames) -> Iterator[Edit]:
         for rule, edit in self._replacements:
@@ -231,15 +92,12 @@ class Rewriter:
         for index, use in enumerate(self._program.uses):
             if any(statement.start <= use.start < statement.end for statement in gone):
                 continue
-            bound = len(self._program.bindings[use.bindings[0]].full.split("."))
             if index in self._plan.public:
-                old = self._plan.public[index]
-                root = self._root(use)
-                text = local_names.spell(old.module, old.name, use.start, root)
-                yield Edit(use.start, use.ends[old.length - bound], text, self._rules[old.fate])
+                end, old = self._plan.public[index]
+                text = local_names.spell(old.module, old.name, use.start, self._root(use))
+                yield Edit(use.start, end, text, self._rules[old.fate])
             elif index in self._plan.restored:
-                end, old = self._plan.restored[index]
-                full = ".".join(use.names[0].split(".")[: old.removed or old.length])
+                end, full, old = self._plan.restored[index]
                 text = _restored(full, local_names, use.start, use.quote)
                 yield Edit(use.start, end, text, self._rules[old.fate])
 
@@ -253,6 +111,7 @@ class Rewriter:
         """Yields edits of imports and aliases; a block that would be empty gets a `pass`."""
         program, plan = self._program, self._plan
         changed = {*plan.dropped, *plan.renamed, *plan.assigned, *plan.loaded, *self._tf1}
+        changed = {index for index in changed if program.bindings[index].form is not Form.OWN}
         by_statement: dict[int, list[int]] = {}
         for index, binding in enumerate(program.bindings):
             by_statement.setdefault(binding.statement, []).append(index)
@@ -293,7 +152,7 @@ class Rewriter:
         start = self._program.statements[self._program.bindings[indices[0]].statement].start
         for index in indices:
             binding = self._program.bindings[index]
-            if index in self._plan.dropped:
+            if index in self._plan.dropped or binding.form is Form.OWN:
                 continue
             if index in self._plan.renamed:
                 old = self._plan.renamed[index]
@@ -301,10 +160,11 @@ class Rewriter:
                 lines.append(f"from {old.module} import {old.name}{alias}")
             elif index in self._plan.assigned:
                 lines.append(f"{binding.local} = {_restored(binding.full, local_names, start)}")
-            elif index in self._plan.loaded:
-                lines.append(f"import {binding.local}")
-            elif index in self._tf1:
-                lines.append(_tf1_import(binding))
+            elif index in self._tf1 or index in self._plan.loaded:
+                is_tf1 = index in self._tf1
+                lines.append(_tf1_import(binding) if is_tf1 else f"import {binding.local}")
+                if index in self._plan.effects:
+                    lines.append(_restored(binding.module, local_names, start))
             elif binding.form is Form.IMPORT:
                 alias = f" as {binding.local}" if binding.full == binding.module else ""
                 alias = "" if binding.local == binding.module else alias
@@ -318,22 +178,6 @@ class Rewriter:
         return lines
 
 
-def _target(old: OldName) -> tuple[object, ...]:
-    """Returns what has to be equal for two old names to be rewritten alike."""
-    return (old.fate, old.module, old.name)
-
-
-def _is_import_of(binding: Binding, old: OldName) -> bool:
-    """Returns whether a binding is an import of an old name, not of something in it."""
-    is_all = old.length == len(binding.full.split("."))
-    return binding.form is not Form.ALIAS and (is_all or old.fate is Fate.UNSUPPORTED)
-
-
-def _is_part(binding: Binding) -> bool:
-    """Returns whether a binding is that of a part of TensorFlow, not of a whole API."""
-    return binding.full not in ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
-
-
 def _restored(full: str, local_names: LocalNames, at: int, quote: str = '"') -> str:
     name = canonical(full)
     return f"{local_names.spell('estimator_spec', 'restored', at)}({quote}{name}{quote})"
@@ -341,6 +185,8 @@ def _restored(full: str, local_names: LocalNames, at: int, quote: str = '"') -> 
 
 def _tf1_import(binding: Binding) -> str:
     """Returns the import of TensorFlow 1's API in place of one of `tensorflow`."""
+    if binding.form is Form.STAR:
+        return "from tensorflow.compat.v1 import *"
     if binding.form is Form.IMPORT:
         return f"import tensorflow.compat.v1 as {binding.local}"
     name = binding.full.rpartition(".")[2]

@@ -9,6 +9,8 @@ from functools import cached_property
 from estimator_spec.legacy.old_names import present_name
 from estimator_spec.migrate.edits import Lines
 from estimator_spec.migrate.program import Call, Program
+from estimator_spec.program_source.places import Places
+from estimator_spec.program_source.scopes import names_bound_by
 
 
 class SourceTree:
@@ -16,8 +18,8 @@ class SourceTree:
 
     def __init__(self, program: Program) -> None:
         self._lines = Lines(program.source)
-        self._text_lines = program.source.split("\n")
-        self._tree = ast.parse(program.source)
+        self._places = Places(program.source)
+        self._tree = program.tree
         self._uses = {
             (use.start, use.ends[-1]): use.names[0]
             for use in program.uses
@@ -41,32 +43,11 @@ class SourceTree:
     @cached_property
     def _bound(self) -> list[tuple[str, ast.AST]]:
         """Names and the nodes that bind them, in any scope."""
-        found: list[tuple[str, ast.AST]] = []
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                found.append((node.id, node))
-            elif isinstance(node, ast.arg):
-                found.append((node.arg, node))
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                found.append((node.name, node))
-            elif isinstance(node, ast.alias):
-                found.append(((node.asname or node.name).split(".")[0], node))
-            elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-                found.append((node.name, node))
-        return found
+        return [(name, node) for node in ast.walk(self._tree) for name in names_bound_by(node)]
 
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         """Returns the offsets of a node's first character and after its last."""
-        assert node.end_lineno is not None and node.end_col_offset is not None
-        return (
-            self._offset(node.lineno, node.col_offset),
-            self._offset(node.end_lineno, node.end_col_offset),
-        )
-
-    def _offset(self, line: int, column: int) -> int:
-        # The tree counts bytes of UTF-8.
-        before = self._text_lines[line - 1].encode()[:column].decode()
-        return self._lines.offset(line, len(before))
+        return self._places.span(node)
 
     def find(self, call: Call) -> ast.Call | None:
         """Returns the node of a call."""

@@ -1,279 +1,380 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses a source with LibCST, whose scope analysis says what each name is bound to."""
+"""Parses a source, and makes the values that rules read of what its names are bound to."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
 import dataclasses
-import textwrap
-from collections.abc import Iterator
+import itertools
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from estimator_spec.common.optional_packages import load_extra
+from estimator_spec.legacy import program_api
 from estimator_spec.migrate import unfollowed
 from estimator_spec.migrate.program import (
     METHODS,
     NO_LITERAL,
     ROOTS,
+    Api,
     Argument,
     Binding,
     Call,
     Form,
     Program,
+    Statement,
     Unfollowed,
     Use,
 )
-from estimator_spec.migrate.tree_reader import BY_STRINGS, Chain, Reader, dotted
+from estimator_spec.program_source import flow, places
+from estimator_spec.program_source.names import Chain, Definition, Meaning, Names, Neighbours
+from estimator_spec.program_source.places import Places
+from estimator_spec.program_source.scopes import names_bound_by
 
 
 class SourceError(ValueError):
     """A source that isn't Python 3."""
 
 
-def parse(source: str) -> Program:
+def parse(source: str, neighbours: Neighbours | None = None, api: Api | None = None) -> Program:
     """Parses the source of a module.
+
+    Args:
+        source: the source.
+        neighbours: the other modules of its program. None: its imports of them aren't followed.
+        api: the API that its program is written for. None: it is the whole program.
 
     Raises:
         SourceError: it isn't Python 3.
-        ImportError: LibCST isn't installed; the message names the extra.
     """
     # An import has to name its package; another module of the program may have imported it.
-    if not any(root in source for root in ROOTS) and not unfollowed.IN_TEXT.search(source):
+    is_alone = neighbours is None and not any(root in source for root in ROOTS)
+    if is_alone and not unfollowed.IN_TEXT.search(source):
         return Program(source)
     try:
-        ast.parse(source)  # Its messages are better, and the result has to satisfy it, too.
+        tree = places.parse(source)
+        names = flow.read(tree, neighbours)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise SourceError(str(error)) from None
-    cst = load_extra("libcst", "migrate")
-    metadata = load_extra("libcst.metadata", "migrate")
-    try:
-        module = cst.parse_module(source)
-    except (cst.ParserSyntaxError, RecursionError) as error:
-        raise SourceError(f"{type(error).__name__}: {textwrap.shorten(str(error), 200)}") from None
-    # The tree is ours: without a copy.
-    wrapper = metadata.MetadataWrapper(module, unsafe_skip_copy=True)
-    positions = wrapper.resolve(metadata.PositionProvider)
-    scopes = wrapper.resolve(metadata.ScopeProvider)
-    reader = Reader(cst, source, positions)
-    reader.read(module)
-    return _Resolver(reader, scopes).program()
+    if api is None:
+        api = Api.TF1 if program_api.is_of_tf1(names) else Api.TF2
+    return dataclasses.replace(_Maker(source, names).program(), api=api)
 
 
-class _Resolver:
-    """Follows names to their imports, and makes values of what a visit collected."""
+class _Maker:
+    """Makes the values."""
 
-    def __init__(self, reader: Reader, scopes: Any) -> None:
-        self._cst = load_extra("libcst", "migrate")
-        self._reader = reader
-        self._found = reader.found
-        self._scopes = scopes
+    def __init__(self, source: str, names: Names) -> None:
+        self._source = source
+        self._names = names
+        self._places = Places(source)
+        self._statements: list[Statement] = []
+        self._of_statement: dict[ast.stmt, int] = {}
         self._bindings: list[Binding] = []
-        # Binding of an import by the import's node and the name; of an alias by its target.
-        self._by_node: dict[tuple[int, str], int] = {}
-        self._by_name: dict[str, set[int]] = {}
-        self._mixed: set[int] = set()
-        self._followed: set[int] = set()  # ids of the values of aliases
+        # Bindings of a definition, in the order of its values; of a module of the program, by the
+        # expression that reads a name of it.
+        self._by_definition: dict[Definition, list[int]] = {}
+        self._of_modules: dict[tuple[Definition, str, str], int] = {}
+        self._blocks = _blocks(names.tree)
+        self._meanings = {chain: names.meanings(chain) for chain in names.chains}
 
     def program(self) -> Program:
         """Returns the values."""
-        for node, statement, in_function in self._found.imports:
-            self._bind_import(node, statement, in_function)
-        self._bind_aliases()
+        followed: set[ast.AST] = set()
+        for definition in self._names.definitions:
+            if self._bind(definition) and definition.alias is not None:
+                followed.add(definition.alias.nodes[-1])
         uses: list[Use] = []
-        index: dict[int, int] = {}
+        index: dict[ast.AST, int] = {}
         rest: list[Chain] = []
-        for chain in self._found.chains:
+        for chain in self._names.chains:
             use = self._use(chain)
-            if use is not None:
-                index[id(chain.nodes[-1])] = len(uses)
-                uses.append(use)
-            else:
+            if use is None:
                 rest.append(chain)
-        insertion, after = self._places()
+            else:
+                index[chain.nodes[-1]] = len(uses)
+                uses.append(use)
+        mixed = self._mixed(rest)
+        finder = unfollowed.Finder(self._names, self._places, self._bindings)
+        known = self._names.harmless | followed
         return Program(
-            self._reader.lines.text,
-            tuple(self._found.statements),
+            self._source,
+            tuple(self._statements),
             tuple(self._bindings),
             tuple(uses),
             tuple(self._calls(index)),
-            frozenset(self._mixed),
+            frozenset(binding for bindings in mixed.values() for binding in bindings),
             self._other_names(),
-            frozenset(self._found.exported),
-            insertion,
-            after,
-            tuple(self._unfollowed(rest, {node: uses[number] for node, number in index.items()})),
-            any(node.func.value in BY_STRINGS for node in self._reader.calls_of_names()),
+            frozenset(_exported(self._names.tree)),
+            tuple(self._unfollowed(finder, rest, known, uses, index)),
+            finder.reads_by_strings(),
+            self._names.tree,
         )
 
-    def _add(self, node: Any, binding: Binding) -> None:
-        self._by_node[id(node), binding.local] = len(self._bindings)
-        self._by_name.setdefault(binding.local, set()).add(len(self._bindings))
+    # Statements and bindings.
+
+    def _statement(self, node: ast.stmt) -> int:
+        found = self._of_statement.get(node)
+        if found is not None:
+            return found
+        start, end = self._places.span(node)
+        block, siblings, at = self._blocks[node]
+        before = self._source[self._source.rfind("\n", 0, start) + 1 : start]
+        is_alone = not before.strip() and not any(
+            self._share_a_line(*pair)
+            for pair in itertools.pairwise(siblings[max(at - 1, 0) : at + 2])
+        )
+        indent = "" if before.strip() else before
+        self._statements.append(Statement(start, end, indent, is_alone, block))
+        self._of_statement[node] = len(self._statements) - 1
+        return len(self._statements) - 1
+
+    def _share_a_line(self, first: ast.stmt, second: ast.stmt) -> bool:
+        """Returns whether a semicolon is between two statements, which a backslash may follow."""
+        between = self._source[self._places.span(first)[1] : self._places.statement(second)]
+        return "\n" not in re.sub(r"\\\r?\n", "", between)
+
+    def _bind(self, definition: Definition) -> list[int]:
+        """Adds the bindings of what a statement binds; returns their indices."""
+        if definition not in self._by_definition and definition.statement is not None:
+            if definition.alias is not None:
+                self._bind_alias(definition, definition.alias)
+            elif isinstance(definition.statement, ast.Import):
+                self._bind_import(definition.statement)
+            else:
+                self._bind_values(definition, definition.statement)
+        return self._by_definition.get(definition, [])
+
+    def _add(self, definition: Definition | None, binding: Binding) -> None:
+        if definition is not None:
+            self._by_definition.setdefault(definition, []).append(len(self._bindings))
         self._bindings.append(binding)
 
-    def _bind_import(self, node: Any, statement: int, in_function: bool) -> None:
-        cst = self._cst
-        where = (statement, in_function, self._is_in_class(node))
-        if isinstance(node, cst.Import):
-            for alias in node.names:
-                module = dotted(cst, alias.name)
-                local = alias.evaluated_alias or module.split(".")[0]
-                full = module if alias.asname else local
-                self._add(node, Binding(Form.IMPORT, local, full, module, *where))
+    def _bind_alias(self, definition: Definition, chain: Chain) -> None:
+        self._by_definition[definition] = []
+        meanings, others = self._meanings[chain]
+        origins = [self._binding_of(meaning, chain) for meaning in meanings]
+        if others or definition.statement is None:
             return
-        module = dotted(cst, node.module)
-        if isinstance(node.names, cst.ImportStar):
-            self._add(node, Binding(Form.STAR, "", module, module, *where))
+        for meaning, origin in zip(meanings, origins, strict=True):
+            if origin is not None:
+                where = (self._statement(definition.statement), definition.in_function)
+                full = meaning.value.full
+                alias = Binding(Form.ALIAS, definition.name, full, "", *where, origin=origin)
+                self._add(definition, alias)
+
+    def _bind_import(self, statement: ast.Import) -> None:
+        """Adds the bindings of all imports of a statement, in their order."""
+        if not any(alias.name.split(".")[0] in ROOTS for alias in statement.names):
             return
-        for alias in node.names:
-            local = alias.evaluated_alias or alias.evaluated_name
-            full = f"{module}.{alias.evaluated_name}"
-            self._add(node, Binding(Form.FROM, local, full, module, *where))
+        ours = {each.node: each for each in self._names.definitions}
+        for alias in statement.names:
+            definition = ours.get(alias)
+            value = None if definition is None else definition.values[0]
+            local = alias.asname or alias.name.split(".")[0]
+            full = alias.name if alias.asname else local
+            is_ours = value is not None and not value.is_own
+            self._add(
+                definition if is_ours else None,
+                Binding(
+                    Form.IMPORT,
+                    local,
+                    full,
+                    alias.name,
+                    self._statement(statement),
+                    definition is not None and definition.in_function,
+                    definition is not None and definition.in_class,
+                    from_tensorflow=full == "tensorflow",
+                ),
+            )
 
-    def _is_in_class(self, node: Any) -> bool:
-        """Returns whether what a node binds is an attribute of a class."""
-        return type(self._scopes.get(node)).__name__ == "ClassScope"
+    def _bind_values(self, definition: Definition, statement: ast.stmt) -> None:
+        """Adds the bindings of a name that comes from a module, or from one of the program."""
+        for value in definition.values:
+            if value is None or value.is_own:
+                continue
+            form, module, local = Form.OWN, "", definition.name
+            if isinstance(statement, ast.ImportFrom) and not self._is_own(statement):
+                form, module = Form.FROM, statement.module or ""
+                if definition.name == "*":
+                    form, local = Form.STAR, ""
+            where = (self._statement(statement), definition.in_function, definition.in_class)
+            binding = Binding(form, local, value.full, module, *where)
+            self._add(
+                definition, dataclasses.replace(binding, from_tensorflow=value.from_tensorflow)
+            )
 
-    def _bind_aliases(self) -> None:
-        """Adds the aliases, and aliases of aliases, in the order of the source."""
-        for target, value, statement, in_function in self._found.aliases:
-            nodes = [value]
-            while isinstance(nodes[-1], self._cst.Attribute):
-                nodes.append(nodes[-1].value)
-            if not isinstance(nodes[-1], self._cst.Name):
-                continue
-            found = self._names(nodes[-1])
-            scope = self._scopes.get(target)
-            if found is None or len(found) != 1 or len(list(scope[target.value])) != 1:
-                continue
-            if self._is_in_class(target):  # Other code reads it as an attribute.
-                continue
-            self._followed.add(id(value))
-            attributes = [node.attr.value for node in reversed(nodes[:-1])]
-            full = ".".join([self._bindings[found[0]].full, *attributes])
-            alias = Binding(Form.ALIAS, target.value, full, "", statement, in_function)
-            self._add(target, dataclasses.replace(alias, origin=found[0]))
+    def _is_own(self, statement: ast.ImportFrom) -> bool:
+        return bool(statement.level) or (statement.module or "").split(".")[0] not in ROOTS
 
-    def _names(self, root: Any) -> tuple[int, ...] | None:
-        """Returns the bindings that a name may have; None if there are others than ours."""
-        if root.value not in self._by_name:
+    def _binding_of(self, meaning: Meaning, chain: Chain) -> int | None:
+        """Returns the binding of an expression's first name, or of a module's name that it reads.
+
+        Returns None for a module of the program.
+        """
+        if meaning.value.is_own:
             return None
-        scope = self._scopes.get(root)
-        if scope is None:
-            return None
-        nodes = [getattr(assignment, "node", None) for assignment in scope[root.value]]
-        found = [self._by_node.get((id(node), root.value)) for node in nodes]
-        known = {index for index in found if index is not None}
-        if len(known) == len(found):
-            return tuple(sorted(known)) or None
-        if not any(node is root for node in nodes):  # not where the name is bound
-            # A class body reads the import until its own name of the kind is bound.
-            is_class = type(scope).__name__ == "ClassScope"
-            self._mixed |= self._by_name[root.value] if is_class else known
-        return None
+        attributes = chain.attributes
+        num_read = len(attributes) - meaning.length + 1
+        full = ".".join(meaning.value.full.split(".")[: -num_read or None])
+        definition = meaning.definition
+        if meaning.length == 1:
+            return next(
+                (index for index in self._bind(definition) if self._bindings[index].full == full),
+                None,
+            )
+        local = ".".join([chain.name, *attributes[: meaning.length - 1]])
+        key = (definition, local, full)
+        if key not in self._of_modules and definition.statement is not None:
+            self._of_modules[key] = len(self._bindings)
+            statement = self._statement(definition.statement)
+            self._bindings.append(
+                Binding(
+                    Form.OWN,
+                    local,
+                    full,
+                    "",
+                    statement,
+                    definition.in_function,
+                    from_tensorflow=meaning.value.from_tensorflow,
+                )
+            )
+        return self._of_modules.get(key)
+
+    # Uses and calls.
 
     def _use(self, chain: Chain) -> Use | None:
-        root = chain.nodes[0]
-        bindings = self._names(root)
-        if bindings is None or (id(root), root.value) in self._by_node:
+        meanings, others = self._meanings[chain]
+        lengths = {meaning.length for meaning in meanings}
+        if others or len(lengths) != 1:
             return None
-        spans = [self._reader.span(node) for node in chain.nodes]
-        attributes = chain.attributes()
-        names = [".".join([self._bindings[b].full, *attributes]) for b in bindings]
+        found = [self._binding_of(meaning, chain) for meaning in meanings]
+        bindings = tuple(index for index in found if index is not None)
+        if len(bindings) != len(meanings):
+            return None
+        spans = [self._places.span(node) for node in chain.nodes]
         start = spans[0][0]
-        if not self._reader.lines.text.startswith(root.value, start):
-            raise SourceError(f"the position of {root.value} isn't known: unusual line ends?")
-        ends = tuple(end for _, end in spans)
+        if not self._source.startswith(chain.name, start):
+            raise SourceError(f"the position of {chain.name} isn't known")
+        ends = tuple(end for _, end in spans[lengths.pop() - 1 :])
+        quote = '"'
+        if chain.string is not None:
+            quote = places.quote_inside(self._source, chain.string, self._places, start)
         return Use(
             bindings,
-            tuple(names),
+            tuple(meaning.value.full for meaning in meanings),
             start,
             ends,
             chain.in_function,
-            chain.statement,
-            chain.is_plain,
-            chain.quote,
+            self._places.statement(chain.statement),
+            not any(mark in self._source[start : ends[-1]] for mark in "()#"),
+            quote,
         )
 
-    def _mixed_names(self, chain: Chain) -> list[str]:
-        """Returns what an expression may be if its name has bindings of ours and others."""
-        root = chain.nodes[0]
-        scope = self._scopes.get(root)
-        if root.value not in self._by_name or scope is None:
-            return []
-        nodes = [getattr(assignment, "node", None) for assignment in scope[root.value]]
-        if any(node is root for node in nodes):
-            return []
-        found = {self._by_node.get((id(node), root.value)) for node in nodes}
-        if type(scope).__name__ == "ClassScope":
-            found |= self._by_name[root.value]
-        return [
-            ".".join([self._bindings[index].full, *chain.attributes()])
-            for index in sorted(each for each in found if each is not None)
-        ]
-
-    def _unfollowed(self, rest: list[Chain], uses: dict[int, Use]) -> Iterator[Unfollowed]:
-        """Yields the places where old names may be read in a way that isn't followed."""
-        finder = unfollowed.Finder(self._cst, self._reader, self._bindings)
-        known = self._found.harmless | self._followed
-        yield from finder.passed_on(use for node, use in uses.items() if node not in known)
+    def _mixed(self, rest: Iterable[Chain]) -> dict[Chain, list[int]]:
+        """Returns the bindings that a name may have in expressions that may be something else."""
+        found: dict[Chain, list[int]] = {}
         for chain in rest:
-            scope = self._scopes.get(chain.nodes[0])
-            assignments = list(scope[chain.nodes[0].value]) if scope is not None else [None]
-            nodes = [getattr(assignment, "node", None) for assignment in assignments]
-            if not any(id(node) in self._found.restored for node in nodes):
-                yield from finder.in_chain(chain, self._mixed_names(chain), not nodes)
+            meanings, _ = self._meanings[chain]
+            bindings = [self._binding_of(meaning, chain) for meaning in meanings]
+            found[chain] = [index for index in bindings if index is not None]
+        return found
+
+    def _unfollowed(
+        self,
+        finder: unfollowed.Finder,
+        rest: Iterable[Chain],
+        known: set[ast.AST],
+        uses: list[Use],
+        index: dict[ast.AST, int],
+    ) -> Iterator[Unfollowed]:
+        """Yields the places where old names may be read in a way that isn't followed."""
+        yield from finder.passed_on(uses[at] for node, at in index.items() if node not in known)
+        for chain in rest:
+            if any(each.node in self._names.restored for each in chain.definitions):
+                continue
+            meanings, _ = self._meanings[chain]
+            found = [(meaning.value.full, self._binding_of(meaning, chain)) for meaning in meanings]
+            pairs = [(full, self._bindings[index]) for full, index in found if index is not None]
+            # An old name that gets another one is treated there.
+            fulls = [
+                full
+                for full, binding in pairs
+                if binding.form is not Form.ALIAS or not unfollowed.is_old(binding.full)
+            ]
+            yield from finder.in_chain(chain, fulls)
         yield from finder.elsewhere(known)
 
-    def _calls(self, uses: dict[int, int]) -> Iterator[Call]:
-        cst = self._cst
-        for node, in_function in self._found.calls:
-            use = uses.get(id(node.func))
-            name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
-            if use is None and (name is node.func or name.value not in METHODS):
+    def _calls(self, index: dict[ast.AST, int]) -> Iterator[Call]:
+        for node, in_function in self._names.calls:
+            use = index.get(node.func)
+            if isinstance(node.func, ast.Attribute):
+                method = node.func.attr
+            else:
+                assert isinstance(node.func, ast.Name)
+                method = node.func.id
+            if use is None and (isinstance(node.func, ast.Name) or method not in METHODS):
                 continue
-            (start, end), (line_of, _) = self._reader.span(node), self._reader.span(name)
-            arguments = tuple(self._argument(argument) for argument in node.args)
-            yield Call(use, name.value, start, end, line_of, arguments, in_function)
+            start, end = self._places.span(node)
+            line_of = self._places.span(node.func)[1] - len(method)
+            yield Call(use, method, start, end, line_of, tuple(self._arguments(node)), in_function)
 
-    def _argument(self, node: Any) -> Argument:
-        start, end = self._reader.span(node.value)
-        text = self._reader.lines.text[start:end]
-        literal: Any = NO_LITERAL
-        # Another expression raises one of these.
-        with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            literal = ast.literal_eval(text)
-        keyword = node.star or (node.keyword.value if node.keyword else None)
-        return Argument(keyword, start, end, literal)
+    def _arguments(self, node: ast.Call) -> Iterator[Argument]:
+        given: list[tuple[str | None, ast.expr]] = []
+        for argument in node.args:
+            is_list = isinstance(argument, ast.Starred)
+            given.append(("*", argument.value) if is_list else (None, argument))  # type: ignore[attr-defined]
+        given += [(keyword.arg or "**", keyword.value) for keyword in node.keywords]
+        for keyword, value in sorted(given, key=lambda each: self._places.span(each[1])):
+            literal: Any = NO_LITERAL
+            # Another expression raises one of these.
+            with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError):
+                literal = ast.literal_eval(value)
+            yield Argument(keyword, *self._places.span(value), literal)
+
+    # The whole module.
 
     def _other_names(self) -> frozenset[str]:
         """Returns the names that the program binds in any scope, other than by our bindings."""
-        names = set()
-        for scope in set(self._scopes.values()):
-            for assignment in scope.assignments if scope is not None else ():
-                key = (id(getattr(assignment, "node", None)), assignment.name)
-                if key not in self._by_node:
-                    names.add(assignment.name.split(".")[0])
+        ours = {each.node for each, bindings in self._by_definition.items() if bindings}
+        names = {
+            name
+            for node in ast.walk(self._names.tree)
+            if node not in ours
+            for name in names_bound_by(node)
+        }
         of_imports = {
             b.local for b in self._bindings if b.form is Form.IMPORT and b.full == b.local
         }
         return frozenset(names - of_imports)
 
-    def _places(self) -> tuple[int, int]:
-        """Returns offsets for new imports, and for statements after the imports."""
-        top = self._reader.top
-        tops = [
-            self._found.statements[binding.statement].top
-            for binding in self._bindings
-            if binding.form is not Form.ALIAS
-        ]
-        lines = self._reader.lines
-        first = [start for start, _, kind in top if kind in ("import", "other")]
-        insertion = lines.start_of_line(min(tops or first or [len(lines.text)]))
-        after = insertion
-        for start, end, kind in top:
-            if start >= insertion and kind != "import":
-                break
-            if start >= insertion:
-                after = lines.end_of_line(end)
-        return insertion, after
+
+def _exported(tree: ast.Module) -> Iterator[str]:
+    """Yields the strings of `__all__`."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.List | ast.Tuple):
+            continue
+        if ast.unparse(node.targets[0]) == "__all__":
+            for element in node.value.elts:
+                if isinstance(element, ast.Constant) and isinstance(element.value, str):
+                    yield element.value
+
+
+def _blocks(tree: ast.Module) -> dict[ast.stmt, tuple[int, list[ast.stmt], int]]:
+    """Returns for each statement the number of its block, 0 for the module, and its place in it."""
+    found: dict[ast.stmt, tuple[int, list[ast.stmt], int]] = {}
+    count = 0
+    todo: list[tuple[list[ast.stmt], int]] = [(tree.body, 0)]
+    while todo:
+        block, number = todo.pop()
+        for at, statement in enumerate(block):
+            found[statement] = (number, block, at)
+            handlers, cases = getattr(statement, "handlers", ()), getattr(statement, "cases", ())
+            for each in (statement, *handlers, *cases):
+                for name in ("body", "orelse", "finalbody"):
+                    body = getattr(each, name, None)
+                    if body:
+                        count += 1
+                        todo.append((body, count))
+    return found

@@ -8,21 +8,25 @@ expressions that end with an old name though it isn't known what they begin with
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
 
 from estimator_spec.legacy import old_names, unsupported_names
 from estimator_spec.legacy.old_names import Fate, OldName
 from estimator_spec.legacy.tensorflow_names import is_only_in_tf1
 from estimator_spec.migrate.program import ROOTS, Binding, Form, Unfollowed, Use
-from estimator_spec.migrate.tree_reader import BY_STRINGS, Chain, Reader, dotted
+from estimator_spec.program_source.expressions import last_name
+from estimator_spec.program_source.names import Chain, Names
+from estimator_spec.program_source.places import Places
 
 _TENSORFLOW = "tensorflow"
 # Names that programs usually give to TensorFlow.
 _USUAL = frozenset({"tf", "tf1", "tf2", _TENSORFLOW})
 # Text of a program that may read an old name of a module which it doesn't import itself.
 IN_TEXT = re.compile(r"\.(contrib|estimator)\b|\b(tf\d?|estimator|contrib)\.")
+# Functions that reach variables by strings.
+BY_STRINGS = frozenset({"eval", "exec", "globals", "locals", "vars"})
 _IMPORTERS = frozenset({"import_module", "__import__"})
 
 
@@ -71,17 +75,17 @@ def _is_specific(full: str, old: OldName) -> bool:
 
 
 class Finder:
-    """Finds the places in what a reader has collected of a program.
+    """Finds the places in a module.
 
     Args:
-        cst: the module `libcst`.
-        reader: the reader.
-        bindings: the names that the program's imports and aliases bind.
+        names: what is known of its names.
+        places: offsets in its source.
+        bindings: the names that its imports and aliases bind.
     """
 
-    def __init__(self, cst: Any, reader: Reader, bindings: Sequence[Binding]) -> None:
-        self._cst = cst
-        self._reader = reader
+    def __init__(self, names: Names, places: Places, bindings: Sequence[Binding]) -> None:
+        self._names = names
+        self._places = places
         # Names of modules of TensorFlow, and modules of which all names are imported.
         self._modules = {b.local for b in bindings if old_names.has_old_names(b.full)} - {""}
         self._stars = [b.full for b in bindings if b.form is Form.STAR]
@@ -93,16 +97,14 @@ class Finder:
             if modules:
                 yield Unfollowed(use.start, modules[0], is_module=True)
 
-    def in_chain(self, chain: Chain, mixed: list[str], unbound: bool) -> Iterator[Unfollowed]:
+    def in_chain(self, chain: Chain, mixed: list[str]) -> Iterator[Unfollowed]:
         """Yields the place of an expression whose name has no binding of ours alone.
 
         Args:
             chain: the expression.
             mixed: what it may be, if the name has a binding of ours among others.
-            unbound: whether no statement binds the name.
         """
-        root = chain.nodes[0]
-        start, _ = self._reader.span(root)
+        start, _ = self._places.span(chain.nodes[0])
         for full in mixed:
             if old_names.find(full, False) is not None:
                 yield Unfollowed(start, full)
@@ -110,53 +112,63 @@ class Finder:
             if old_names.has_old_names(full):
                 yield Unfollowed(start, full, is_module=True)
                 return
-        stars = self._stars if unbound else ()
-        name = old_name_at_end(root.value, chain.attributes(), self._modules, stars)
+        stars = () if chain.is_bound else self._stars
+        name = old_name_at_end(chain.name, chain.attributes, self._modules, stars)
         if name is not None:
             yield Unfollowed(start, name)
 
-    def elsewhere(self, known: Collection[int]) -> Iterator[Unfollowed]:
+    def reads_by_strings(self) -> bool:
+        """Returns whether variables may be read by their names in strings."""
+        return any(
+            isinstance(node.func, ast.Name) and node.func.id in BY_STRINGS
+            for node, _ in self._names.calls
+        )
+
+    def elsewhere(self, known: Collection[ast.AST]) -> Iterator[Unfollowed]:
         """Yields attributes of other expressions, calls and strings.
 
         Args:
-            known: ids of the nodes that are followed or harmless.
+            known: the nodes that are followed or harmless.
         """
-        found = self._reader.found
-        for node, attributes in found.others:
+        names = self._names
+        for node, of, attributes in names.others:
+            if of in names.restored:
+                continue
             full = old_name_at_end("", attributes, self._modules)
             if full is not None:
-                yield Unfollowed(self._reader.span(node)[0], full)
-        by_strings = in_modules = False
-        for chain in found.chains:
-            in_modules |= [chain.nodes[0].value, *chain.attributes()] == ["sys", "modules"]
-        for node, _ in found.calls:
-            name = dotted(self._cst, node.func).rpartition(".")[2]
-            text = _text(node.args[0].value) if node.args else ""
+                yield Unfollowed(self._places.span(node)[0], full)
+        by_strings = False
+        for call, _ in names.calls:
+            name = last_name(call.func)
+            text = _text(call.args[0]) if call.args else ""
             is_module = name in _IMPORTERS and text.split(".")[0] in ROOTS[:2]
             by_strings |= name in BY_STRINGS
             if name in BY_STRINGS and any(word in text for word in (*self._modules, *ROOTS[:2])):
                 is_module = True
             if is_module:
                 module = text if name in _IMPORTERS else _TENSORFLOW
-                yield Unfollowed(self._reader.span(node)[0], module, is_module=True)
-        for node in found.strings:
-            text = _text(node)
-            if id(node) in found.restored or id(node) in known:
+                yield Unfollowed(self._places.span(call)[0], module, is_module=True)
+        in_modules = any(
+            [chain.name, *chain.attributes] == ["sys", "modules"] for chain in names.chains
+        )
+        for string in names.strings:
+            text = _text(string)
+            if string in names.restored or string in known:
                 continue
             is_module = in_modules and old_names.has_old_names(text)
             if is_module or (by_strings and text in self._modules):
-                yield Unfollowed(self._reader.span(node)[0], text, is_module=True)
-            elif _is_old(text):
-                yield Unfollowed(self._reader.span(node)[0], text)
+                yield Unfollowed(self._places.span(string)[0], text, is_module=True)
+            elif is_old(text):
+                yield Unfollowed(self._places.span(string)[0], text)
 
 
-def _is_old(text: str) -> bool:
-    """Returns whether a string is an old name."""
+def is_old(text: str) -> bool:
+    """Returns whether a text is an old name."""
     is_name = text.split(".")[0] in ROOTS and re.fullmatch(r"[\w.]+", text) is not None
     return is_name and old_names.find(text, False) is not None
 
 
-def _text(node: Any) -> str:
+def _text(node: ast.expr) -> str:
     """Returns the value of a string's node; '' for another one."""
-    value = getattr(node, "evaluated_value", None)
-    return value if isinstance(value, str) else ""
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else ""  # type: ignore[attr-defined]

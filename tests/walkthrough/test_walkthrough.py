@@ -62,7 +62,6 @@ def words(text: str) -> list[str]:
 @pytest.mark.nightly("a dozen commands of a page")
 @pytest.mark.slow
 @pytest.mark.skipif(not importlib.util.find_spec("keras_rs"), reason="needs the extra keras-rs")
-@pytest.mark.skipif(not importlib.util.find_spec("libcst"), reason="needs the extra migrate")
 def test_the_commands_print_what_the_page_shows(shell):
     """Each command after the installation runs, and prints the lines that the page shows."""
     installation, *steps = BLOCKS

@@ -6,10 +6,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
+from estimator_spec.common import program_files
 from estimator_spec.common.program_files import Program
-from estimator_spec.legacy import check, program_names
+from estimator_spec.legacy import check, program_api
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +49,14 @@ def read_names(program: Program) -> ScriptNames:
     """
     # `run --check` says the same: it is the same function.
     tried = [(check.check(program), program, "")]
-    for module in _as_modules(program):
+    for module in program_files.as_modules(program):
         if not _num_missing(tried[-1][0]):
             break
         tried.append((check.check(module), module, ""))
     tried += [
         (check.check(each, as_tf1=True), each, "--tf1 ")
         for result, each, _ in tried
-        if not result.is_supported and not program_names.uses_tf1_names(each)
+        if not result.is_supported and not program_api.uses_tf1_names(each)
     ]
     refused = check.Outcome.REFUSED
     result, found, option = min(
@@ -82,24 +83,6 @@ def read_names(program: Program) -> ScriptNames:
 def _num_missing(result: check.Check) -> int:
     """Returns the number of modules that the program needs to start, and that can't be read."""
     return sum(each.stops for each in result.unread)
-
-
-def _as_modules(program: Program) -> Iterator[Program]:
-    """Yields the modules that a script is, from the current directory and from those around it."""
-    file = program.file()
-    if program.is_module or file is None or not file.endswith(".py"):
-        return
-    file = os.path.realpath(file)
-    here, folder = os.path.realpath("."), os.path.dirname(file)
-    around = []
-    while folder != os.path.dirname(folder):
-        folder = os.path.dirname(folder)
-        around.append(folder)
-    for folder in sorted(around, key=lambda each: each != here):
-        parts = os.path.relpath(file, folder)[:-3].split(os.sep)
-        module = Program(".".join(parts), True, folder)
-        if all(part.isidentifier() for part in parts) and module.file() is not None:
-            yield module
 
 
 def _command(options: str, program: Program) -> str:

@@ -42,7 +42,6 @@ def test_every_block_is_run_by_a_test():
 
 def test_what_migrate_does_is_not_denied():
     """Each target of `migrate --to` has its column in the guide; "Not yet" names none."""
-    pytest.importorskip("libcst", reason="needs the extra migrate")
     from estimator_spec.migrate import rule
 
     leaving = GUIDE.partition("### Leaving the Estimator")[2].partition("\n## ")[0]
@@ -69,7 +68,6 @@ def test_short_examples_run(monkeypatch):
 @pytest.mark.slow
 def test_commands_run(tmp_path, monkeypatch, capfd):
     """The commands run: installation aside, in a directory with programs of these names."""
-    pytest.importorskip("libcst", reason="needs the extra migrate")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models").mkdir()
     old = "import tensorflow as tf\nprint('mode', tf.estimator.ModeKeys.TRAIN)\n"

@@ -155,7 +155,6 @@ def ours(run_once: Callable[..., Path]) -> Runs:
 @pytest.fixture(scope="session")
 def migrated(run_once: Callable[..., Path]) -> Runs:
     """Returns a function that rewrites a program and runs it, without `estimator_spec run`."""
-    pytest.importorskip("libcst", reason="needs the extra migrate")
 
     def run(name: str, out: Path) -> Run:
         program = ALL[name]

@@ -101,7 +101,7 @@ def named_modules(kind: type[Named] = Named) -> Iterator[None]:
         sys.modules.update(real)
 
 
-def values(source: str, kind: type[Named] = Named) -> list[str]:
+def values(source: str, kind: type[Named] = Named, **names: Any) -> list[str]:
     """Returns what a program records."""
     recorded: list[str] = []
 
@@ -111,5 +111,5 @@ def values(source: str, kind: type[Named] = Named) -> list[str]:
             recorded.append(repr(value) if known else "a function")
 
     with named_modules(kind):
-        exec(compile(source, "program", "exec"), {"record": record, "__name__": "program"})
+        exec(compile(source, "program", "exec"), {"record": record, "__name__": "program", **names})
     return recorded

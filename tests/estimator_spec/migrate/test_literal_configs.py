@@ -13,8 +13,6 @@ from estimator_spec import convert
 from estimator_spec.migrate.migration import Options, migrate
 from estimator_spec.migrate.rule import Target
 
-pytest.importorskip("libcst", reason="needs the extra migrate")
-
 DICTIONARIES = """
 import estimator_spec
 import tensorflow as tf

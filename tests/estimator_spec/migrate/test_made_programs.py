@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import ast
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from estimator_spec.migrate.migration import Options, migrate
 from named_modules import values
-
-pytest.importorskip("libcst", reason="needs the extra migrate")
 
 # The same programs in each run, however busy the machine is.
 patient = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -10,7 +10,7 @@ import pytest
 from estimator_spec.migrate import notebooks
 from estimator_spec.migrate.migration import Options
 
-pytest.importorskip("libcst", reason="needs the extra migrate")
+pytest.importorskip("nbformat", reason="needs the extra migrate")
 nbformat = pytest.importorskip("nbformat", reason="needs the extra migrate")
 
 CELLS = [

@@ -18,8 +18,6 @@ from estimator_spec.migrate.migration import Options, migrate
 from estimator_spec.migrate.rule import Target
 from estimator_spec.migrate.rules import RULES
 
-pytest.importorskip("libcst", reason="needs the extra migrate")
-
 CASES = Path(__file__).with_name("cases")
 
 

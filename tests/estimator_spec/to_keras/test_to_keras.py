@@ -300,7 +300,6 @@ def test_an_input_fn_that_fails(tmp_path):
 
 def test_migrate_points_here(capsys):
     """`migrate --to keras` says which command writes the Keras 3 program."""
-    pytest.importorskip("libcst", reason="needs the extra migrate")
     with pytest.raises(SystemExit):
         command_line.main(["migrate", "--to", "keras", "train.py"])
     assert "to-keras SCRIPT" in capsys.readouterr().err
