@@ -50,6 +50,22 @@ def migrate_notebook(text: str, options: Options) -> Migrated:
     return Migrated(replace_sources(text, new), tuple(rewrites), tuple(findings))
 
 
+def python_source(text: str) -> str:
+    """Returns the source of a notebook's code cells, but for those that aren't Python 3.
+
+    Raises:
+        NotebookError: it is no notebook.
+        OtherLanguageError: its language isn't Python.
+    """
+    programs = _programs(code_cells(text))
+    for program in programs:
+        for _ in program.leave_out_broken():
+            pass
+    return "".join(program.source for program in programs)
+
+
+class _Program:
+    """The source of some cells."""
 
     def __init__(self, runs: bool = False) -> None:
         self.cells: list[Cell] = []

@@ -24,8 +24,8 @@ tf1 = tf.compat.v1
 REPLICAS = 2
 BATCHES = 5  # the last one lacks a second batch for its step
 
-# In the reference the error of the missing batch races with the metrics of the others: of 12 rows in
-# batches of 4 it counts 12 or 8. The most complete of these evaluations is recorded.
+# In the reference the error of the missing batch races with the metrics of the others: of 12 rows
+# in batches of 4 it counts 12 or 8. The most complete of these evaluations is recorded.
 TRIES = 12 if side.SIDE == "reference" else 1
 
 
