@@ -84,11 +84,13 @@ def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name, genera
         _add_loss(plan, head)
         _add_metrics(plan, head)
         if generation == 1 and head.kind in ("binary", "labels"):
-            plan.differ(
-                _of_head("the metrics", head),
-                "auc_precision_recall",
-                "TensorFlow 1 adds up trapezoids, Keras interpolates",
-            )
+            areas = [area for _, (_, _, area) in head.metrics_of_classes]
+            for area in (MetricKeys.AUC_PR, *areas):
+                plan.differ(
+                    _of_head("the metrics", head),
+                    area,
+                    "TensorFlow 1 adds up trapezoids, Keras interpolates",
+                )
         outputs = tuple(name for name in plan.outputs if name not in before)
         weights = None if head.weight_column is None else _weights(head.weight_column, plan)
         plan.objectives.append(_objective(plan, head, outputs, weights))
