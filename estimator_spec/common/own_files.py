@@ -31,6 +31,7 @@ MARKER = ".tpu_columns.json"
 _AUTHOR = {"written by": "tpu-columns"}
 _BUNDLE = r"(index|data-\d+-of-\d+)(\.tempstate\d+)?"
 _PARTS = rf"part-\d+-of-\d+\.{_BUNDLE}"
+_PROGRAM = r"((model|serve)\.py|report\.(md|html))"
 
 logging = tf.compat.v1.logging
 
@@ -43,6 +44,10 @@ class Job(enum.Enum):
     EXPORT = (
         r"saved_model\.pb(txt)?|fingerprint\.pb|assets(\.extra)?/.+"
         rf"|variables/(variables\.{_BUNDLE}|variables_temp/{_PARTS})"
+    )
+    KERAS_PROGRAM = (
+        rf"weights\.keras|{_PROGRAM}|\.{_PROGRAM}\.\w{{8}}"
+        r"|vocabularies/([^/]+\.txt|\.[^/]+\.txt\.\w{8})"
     )
 
 
