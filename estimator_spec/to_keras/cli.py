@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `python -m estimator_spec to-keras SCRIPT [ARGS...] --output DIR`.
+"""Command line: `python -m estimator_spec to-keras SCRIPT [ARGS...] --output DIR`, or `-m MODULE`.
 
 Exit status: 0 if the written model agrees with the estimator, 1 if they differ, 2 for an error,
 with the reason on standard error and nothing written, 130 if interrupted.
@@ -24,6 +24,7 @@ writes into DIR, which must be new or empty:
 
 examples:
   to-keras census.py --model_dir=/models/census --output census_keras
+  to-keras -m trainer.task --job-dir=/models/census --output census_keras
   to-keras --checkpoint /models/census/model.ckpt-900 --output census_keras census.py
   to-keras ctr.py --embeddings distributed --output ctr_keras
   to-keras --run-option=--cpu --output out -- train.py --steps=100
@@ -59,7 +60,10 @@ def _positive(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     description = "Writes the Keras 3 program of an Estimator program, and compares the two."
-    usage = "python -m estimator_spec to-keras [options] SCRIPT [ARGS...] --output DIR"
+    usage = (
+        "python -m estimator_spec to-keras [options] SCRIPT [ARGS...] --output DIR\n"
+        "       python -m estimator_spec to-keras [options] -m MODULE [ARGS...] --output DIR"
+    )
     parser = command_line.new_parser("to-keras", description, _EPILOG, usage)
     parser.allow_abbrev = False
     add = parser.add_argument

@@ -6,14 +6,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
+import stat
 import sys
 import tempfile
 
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
-from estimator_spec.common import local_files
+from estimator_spec.common import local_files, own_files
 from estimator_spec.common.terminal import format_table
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.stages import Tolerance, parse_rule
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace, program: list[str]) -> int:
 def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
     keras_layers.check_versions()
     rules = [parse_rule(text) for text in options.tolerance]
-    output = os.path.abspath(options.output)
-    if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
+    output = os.path.realpath(options.output)  # of a link, where it leads
+    if os.path.lexists(output) and (not os.path.isdir(output) or os.listdir(output)):
         raise ValueError(f"--output {options.output!r} isn't an empty directory. Name a new one.")
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
@@ -82,28 +82,30 @@ def _write(
     rules: list[tuple[str, Tolerance]],
     shown: str,
 ) -> Comparison:
-    script = next((word for word in program if not word.startswith("-")), program[0])
-    sources = written.plan_program(
-        use, checkpoint, os.path.basename(script), shown, options.embeddings
-    )
+    name = os.path.basename(run_program.parse(program).program)
+    sources = written.plan_program(use, checkpoint, name, shown, options.embeddings)
     more = 0 if options.no_training else training.STEPS
     trained = batches.read_batches(use, max(options.batches, more))
     found = trained[: options.batches]
     if found:
         found.append(batches.edge_batch(found[0], batches.known_values(use)))
-    os.makedirs(os.path.dirname(output), exist_ok=True)
-    temporary = tempfile.mkdtemp(
-        prefix=f".{os.path.basename(output)}.", dir=os.path.dirname(output)
+    folder, name = os.path.split(output)
+    os.makedirs(folder, exist_ok=True)
+    own_files.remove_left(folder)
+    unfinished = own_files.create(
+        os.path.join(folder, f".{name}.unfinished"), own_files.Job.KERAS_PROGRAM
     )
+    temporary = unfinished.path
     try:
         module, model = written.write_program(sources, temporary)
         result = proof.compare(use, sources, module, model, found, rules, trained[:more])
         text = report.markdown(use, sources, result)
         local_files.write_atomically(os.path.join(temporary, "report.md"), text.encode())
         report.make_page(sources, result).write(os.path.join(temporary, "report.html"))
-        os.chmod(temporary, 0o755)
-        os.replace(temporary, output)
+        if os.path.isdir(output):
+            os.chmod(temporary, stat.S_IMODE(os.stat(output).st_mode))
+        unfinished.finish(output)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        unfinished.remove()
         raise
     return result

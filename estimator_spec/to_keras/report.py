@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from estimator_spec import checkpoints
@@ -95,11 +96,12 @@ def make_page(sources: Sources, result: Comparison) -> Page:
     """Returns the page of a comparison, with the picture of how columns became layers."""
     made = page.make_page(result)
     made.add_heading("How each column became layers")
+    sizes = [sum(_sizes(sources, origin.column)) for origin in sources.plan.origins]
     bars = [
-        Bar(f"{origin.column}", float(sum(_sizes(sources, origin.column))), _plain(origin.layers))
-        for origin in sources.plan.origins
+        Bar(origin.column, float(size), f"{size:,}")
+        for origin, size in zip(sources.plan.origins, sizes, strict=True)
     ]
-    made.add_chart(bars, "columns, by the number of their trained values, and their layers")
+    made.add_chart(bars, "columns, by the number of their trained values")
     rows = [(o.column, o.kind, _plain(o.reading), _plain(o.layers)) for o in sources.plan.origins]
     made.add_table(_COLUMNS, rows)
     made.add_heading("What isn't equal")
@@ -117,10 +119,11 @@ def compared_rows(result: Comparison) -> list[tuple[str, ...]]:
 
 
 def _sizes(sources: Sources, column: str) -> list[int]:
+    layers = (re.sub(r"\W", "_", column), sources.plan.linear_layers.get(column))
     return [
         (variable.shape[0] or 0) * (variable.shape[-1] or 0)
         for variable in sources.found
-        if variable.layer.endswith(column)
+        if variable.layer in layers
     ]
 
 
