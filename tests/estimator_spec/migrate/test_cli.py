@@ -52,8 +52,8 @@ def test_outtree(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """`--outtree` writes all files elsewhere, at the paths of the differences, or none of them."""
     tree = tmp_path / "tree"
     monkeypatch.chdir(program)
-    for _ in range(2):
-        assert cli.main(["--outtree", "tree", "."]) == 3
+    for options in ([], ["--overwrite"]):
+        assert cli.main(["--outtree", "tree", *options, "."]) == 3
         assert sorted(path.name for path in tree.rglob("*")) == ["new.py", "old.py"]
     assert (tree / "old.py").read_text() == NEW
     assert (program / "old.py").read_text() == OLD
@@ -63,6 +63,33 @@ def test_outtree(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(SystemExit):
         cli.main(["--outtree", ".", "package"])
     assert (program / "package" / "old.py").read_text() == OLD
+
+
+@pytest.mark.parametrize("there", ["file", "directory", "link"])
+def test_outtree_overwrites_nothing(
+    program: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    there: str,
+) -> None:
+    """A file of the output tree is replaced with `--overwrite` only; without it none is written."""
+    monkeypatch.chdir(program)
+    place = program / "tree" / "old.py"
+    place.parent.mkdir()
+    if there == "file":
+        place.write_text("mine = 1\n")
+    elif there == "directory":
+        place.mkdir()
+    else:
+        place.symlink_to("nothing")
+    with pytest.raises(SystemExit) as raised:
+        cli.main(["--outtree", "tree", "new.py", "old.py"])
+    assert raised.value.code == 2
+    assert "tree/old.py' exists: take a new directory, or --overwrite" in capsys.readouterr().err
+    assert [path.name for path in place.parent.iterdir()] == ["old.py"]
+    status = cli.main(["--outtree", "tree", "--overwrite", "new.py", "old.py"])
+    assert status == (3 if there == "directory" else 0)
+    assert there == "directory" or place.read_text() == NEW
 
 
 def test_a_file_that_cannot_be_parsed(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
