@@ -8,8 +8,10 @@ exist. `run`, `run --check`, `doctor`, `migrate` and `compare` take a program's 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib
+import importlib.metadata
 import os
 import pkgutil
 import site
@@ -203,8 +205,30 @@ def library_directories() -> tuple[str, ...]:
 
 
 def is_own(file: str) -> bool:
-    """Returns whether a file is a program's, not of Python's library or an installed package."""
-    return not os.path.realpath(file).startswith(library_directories())
+    """Returns whether a file is a program's, not of Python's library or an installed package.
+
+    A package is installed, too, where `pip install --target` has put it.
+    """
+    path = os.path.realpath(file)
+    if path.startswith(library_directories()):
+        return False
+    while path != os.path.dirname(path):
+        path, name = os.path.split(path)
+        if name in _installed_in(path):
+            return False
+    return True
+
+
+@functools.cache
+def _installed_in(folder: str) -> frozenset[str]:
+    """Returns the entries of a directory that belong to distributions installed in it."""
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.endswith(".dist-info"):
+                distribution = importlib.metadata.Distribution.at(entry.path)
+                found.update(file.parts[0] for file in distribution.files or ())
+    return frozenset(found)
 
 
 def parse(path: str) -> ast.Module:

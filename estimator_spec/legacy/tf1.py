@@ -17,7 +17,6 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common import program_files
-from estimator_spec.legacy import tensorflow_names
 from estimator_spec.legacy.program_api import SHARED
 
 tf1 = tf.compat.v1
@@ -123,13 +122,3 @@ class _Import:
         if not self._program or not path or package in _OURS:
             return False
         return program_files.is_own(path)
-
-
-def is_only_in_tf1(name: str) -> bool:
-    """Returns whether `tensorflow` lacks a name that the installed `tensorflow.compat.v1` has."""
-    return tensorflow_names.is_only_in_tf1(name, tensorflow_names.recorded(tf.__version__))
-
-
-def is_plain_module(value: Any) -> bool:
-    """Returns whether a value is a module whose names can be read without loading Keras."""
-    return isinstance(value, types.ModuleType) and "LazyLoader" not in type(value).__name__

@@ -8,10 +8,10 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from estimator_spec.legacy.module_spellings import canonical
+from estimator_spec.legacy.old_names import Fate
 from estimator_spec.migrate.decisions import Decider, Plan
 from estimator_spec.migrate.edits import Edit, Lines
 from estimator_spec.migrate.local_names import LocalNames, other_imports
-from estimator_spec.migrate.old_names import Fate
 from estimator_spec.migrate.placement import Placement
 from estimator_spec.migrate.program import Binding, Form, Program, Use
 from estimator_spec.migrate.results import Finding, Kind

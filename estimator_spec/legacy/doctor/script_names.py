@@ -7,13 +7,10 @@ import dataclasses
 import os
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from estimator_spec.common import program_files, quiet_start
+from estimator_spec.common import program_files
 from estimator_spec.common.program_files import Program
-
-if TYPE_CHECKING:
-    from estimator_spec.legacy.check import Check
+from estimator_spec.legacy import check, program_api
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +25,7 @@ class ScriptNames:
         unread: a line for each module that couldn't be read, and isn't among the refused names.
         command: the command that runs the program, as `run --check` has found; '' if none does.
         check: the command that lists all names.
-        error: why the names couldn't be checked, or ''.
+        used: all names of TensorFlow that the program uses.
     """
 
     counts: Mapping[str, int]
@@ -38,7 +35,7 @@ class ScriptNames:
     unread: tuple[str, ...] = ()
     command: str = ""
     check: str = ""
-    error: str = ""
+    used: frozenset[str] = frozenset()
 
 
 def read_names(program: Program) -> ScriptNames:
@@ -50,12 +47,6 @@ def read_names(program: Program) -> ScriptNames:
     Args:
         program: the program; it isn't run.
     """
-    try:
-        quiet_start.import_tensorflow()
-        from estimator_spec.legacy import check, program_api
-    except Exception as error:  # whatever a broken installation raises
-        reason = f"importing TensorFlow fails: {type(error).__name__}: {error}"
-        return ScriptNames({}, (), False, error=reason)
     # `run --check` says the same: it is the same function.
     tried = [(check.check(program), program, "")]
     for module in program_files.as_modules(program):
@@ -85,10 +76,11 @@ def read_names(program: Program) -> ScriptNames:
         tuple(result.lines())[1:],
         _command(f"--cpu auto {option}", found) if result.is_supported else "",
         _command(f"--check {option}", found),
+        result.names,
     )
 
 
-def _num_missing(result: Check) -> int:
+def _num_missing(result: check.Check) -> int:
     """Returns the number of modules that the program needs to start, and that can't be read."""
     return sum(each.stops for each in result.unread)
 
