@@ -298,7 +298,7 @@ def test_the_command_runs(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     cli.main(["trainer/task.py"])
     shown = capfd.readouterr().out
-    assert "trainer/task.py: 2 put back, 0 stood in for" in shown
+    assert "trainer/task.py: 1 put back, 0 stood in for" in shown
     assert "  2 files read: trainer/task.py, trainer/model.py\n" in shown
     command = shown.splitlines()[-1].partition("unedited: ")[2]
     assert command == "python -m estimator_spec run --cpu auto -m trainer.task"
