@@ -54,14 +54,14 @@ EMBEDDINGS = parse_rows(
 
     # TensorFlow's train on a TPU only; our subclass is TensorFlow's there.
     [estimator_spec.mid_level]
-    tf2.tpu.experimental.embedding: TPUEmbedding
+    tf2.tpu.experimental.embedding tpu_py.tpu_embedding_v2: TPUEmbedding
     """
 )
 
 SPARSE_CORE = parse_rows(
     """
     [estimator_spec.mid_level]
-    tf2.tpu.experimental.embedding: TPUEmbeddingV2
+    tf2.tpu.experimental.embedding tpu_py.tpu_embedding_v3: TPUEmbeddingV2
     """,
     When.WITH_SPARSE_CORE,
 )

@@ -49,8 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "spec",
         metavar="SCRIPT_OR_MODULE:SPEC",
-        help="an EmbeddingConfigSpec, or a function without arguments that makes it; what follows "
-        "-- are the program's own flags",
+        help="an EmbeddingConfigSpec, or a function that makes it: one that needs arguments is "
+        "called by the program, which runs until then; what follows -- are the program's own flags",
     )
     add("--hosts", type=int, default=_NONE, metavar="N", help="hosts (default: 1)")
     add(

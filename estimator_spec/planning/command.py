@@ -7,6 +7,8 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 from absl import flags
@@ -14,6 +16,7 @@ from absl import flags
 from estimator_spec import legacy
 from estimator_spec.common import legacy_keras
 from estimator_spec.embedding import program_objects
+from estimator_spec.planning import running
 from estimator_spec.planning.data import to_data
 from estimator_spec.planning.page import make_page
 from estimator_spec.planning.planner import plan
@@ -49,15 +52,22 @@ def _plan(options: argparse.Namespace, program: list[str]) -> Plan:
     given = {name: getattr(options, name) for name in fields if hasattr(options, name)}
     system = System(**{**given, "hardware": Hardware(options.hardware)})
     file = options.spec.rpartition(":")[0]
-    found = program_objects.load_object(options.spec, "plan")
-    if not flags.FLAGS.is_parsed():
-        # The program's main function, which would parse them, doesn't run.
-        flags.FLAGS([file, *program])
-    spec = program_objects.make_spec(found, options.spec, "plan")
+    params: Mapping[str, Any] | None = None
+    if running.needs_arguments(options.spec):
+        spec, names, params = running.find_spec(options.spec, program)
+    else:
+        found = program_objects.load_object(options.spec, "plan")
+        if not flags.FLAGS.is_parsed():
+            # The program's main function, which would parse them, doesn't run.
+            flags.FLAGS([file, *program])
+        spec, names = program_objects.make_spec(found, options.spec, "plan"), {}
     sample: IdSample | None = None
     if options.input_batches is not None:
-        input_fn = program_objects.load_object(f"{file}:{options.input_fn}", "--input-fn")
-        sample = sample_ids(spec, input_fn, options.input_batches, batch_size=options.batch_size)
+        input_fn = names.get(options.input_fn) or program_objects.load_object(
+            f"{file}:{options.input_fn}", "--input-fn"
+        )
+        batches = options.input_batches
+        sample = sample_ids(spec, input_fn, batches, batch_size=options.batch_size, params=params)
     return plan(
         spec,
         system,

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import collections
+import importlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import estimator_spec
+from estimator_spec import mid_level
 from estimator_spec.mid_level import TPUEmbedding
 
 API = tf.tpu.experimental.embedding
@@ -402,3 +405,17 @@ def test_tables_are_tensorflows():
     with tf.GradientTape() as tape:
         found = embedding.dequeue()
     assert tape.watched_variables() == ()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("v2", "TPUEmbedding"), ("v3", "TPUEmbeddingV2")], ids=["1", "2"]
+)
+def test_private_names(module, name):
+    """Programs that take the classes from TensorFlow's own modules get these, too."""
+    if not hasattr(API, name):
+        pytest.skip(f"this TensorFlow has no {name}")
+    home = importlib.import_module(f"tensorflow.python.tpu.tpu_embedding_{module}")
+    before = getattr(home, name)
+    with estimator_spec.install(replace=True):
+        assert getattr(home, name) is getattr(API, name) is getattr(mid_level, name)
+    assert getattr(home, name) is before

@@ -12,7 +12,8 @@ import pytest
 import tensorflow as tf
 
 import forking_python
-from estimator_spec.planning import cli, command
+from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.planning import cli, command, running
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -89,6 +90,74 @@ def test_a_program_of_the_old_api(program, tmp_path):
     assert data["lookup_imbalance"]["div"] > 3 > data["lookup_imbalance"]["mod"]
     assert data["sparse_core"]["tbl_word"]["most_ids"] >= 1
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+PROGRAM_OF_PARAMS = '''\
+"""A program whose spec depends on what its main function computes."""
+import sys
+import numpy as np
+import tensorflow as tf
+from tensorflow.compat.v1.estimator import tpu
+import tpu_columns
+
+
+def make_columns(params):
+    word = tf.feature_column.categorical_column_with_identity("word", params["rows"])
+    return [tpu_columns.embedding_column(word, 16)]
+
+
+def make_spec(params, *, rate):
+    return tpu.experimental.EmbeddingConfigSpec(
+        feature_columns=make_columns(params),
+        optimization_parameters=tf.compat.v1.tpu.experimental.AdagradParameters(rate))
+
+
+def input_fn(params):
+    ids = np.arange(params["rows"]).reshape([-1, 1])
+    return tf.data.Dataset.from_tensor_slices({"word": ids}).batch(params["batch_size"])
+
+
+def main():
+    other = tpu.experimental.EmbeddingConfigSpec(
+        feature_columns=make_columns({"rows": 7}),
+        optimization_parameters=tf.compat.v1.tpu.experimental.AdagradParameters(0.1))
+    if len(sys.argv) < 2:
+        return
+    make_spec({"rows": int(sys.argv[1])}, rate=0.1)
+    raise RuntimeError("the training began")
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+@pytest.mark.slow
+def test_a_function_of_params(tmp_path):
+    """The spec of a function that needs arguments is that of the running program."""
+    path = tmp_path / "params_of_the_plan.py"
+    path.write_text(PROGRAM_OF_PARAMS)
+    options = (f"{path}:make_spec", "--input-batches", 2, "--batch-size", 20, "--json")
+    done = run(*options, "--", 300)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    (table,) = data["tables"]
+    assert table["rows"] == 300
+    assert data["sparse_core"]["tbl_word"]["most_ids"] >= 1
+
+
+def test_a_function_that_is_not_called(tmp_path, capsys, monkeypatch):
+    """If the program ends before, the error says what to give it."""
+    path = tmp_path / "params_of_the_plan.py"
+    path.write_text(PROGRAM_OF_PARAMS)
+    monkeypatch.setattr(sys, "argv", ["plan"])
+    monkeypatch.setattr(running.run, "run", lambda command: None)
+    before = vars(EmbeddingConfigSpec)["__new__"]
+    assert cli.main([f"{path}:make_spec"]) == 2
+    assert vars(EmbeddingConfigSpec)["__new__"] is before
+    assert "make_spec needs arguments, so the program was run, and ended before" in (
+        capsys.readouterr().err
+    )
 
 
 @pytest.fixture
