@@ -33,6 +33,8 @@ VERSIONED = (
     "estimator_spec/cluster/test_cluster_training.py::test_the_cluster_continues*",
     "estimator_spec/cluster/test_locked_updates.py::test_no_row_is_torn[[]ad*",
     "estimator_spec/cluster/test_strategies.py::test_processes_train_as_one[[]1-v2*",
+    "estimator_spec/convert/keras_columns/test_column_arguments.py::test_the_table*",
+    "estimator_spec/convert/keras_columns/test_optimizers.py::test_the_table*",
     "estimator_spec/convert/keras_columns/test_versions.py",
     "estimator_spec/convert/test_config_proto.py",
     "estimator_spec/convert/test_mid_level.py",
