@@ -38,6 +38,15 @@ class Batch(NamedTuple):
     labels: Any
     is_made: bool = False
 
+    @property
+    def size(self) -> int:
+        """Number of its examples."""
+        labels = self.labels
+        if isinstance(labels, dict):
+            labels = next(iter(labels.values()))
+        shape = getattr(labels, "dense_shape", None)
+        return int(np.shape(labels)[0] if shape is None else shape[0])
+
     def tensors(self) -> dict[str, Any]:
         """Returns the features as tensors."""
         return {key: _as_tensor(value) for key, value in self.features.items()}
@@ -49,7 +58,52 @@ class Batch(NamedTuple):
         return _as_tensor(self.labels)
 
 
-def placeholder(values: Sequence[Any]) -> Any:
+class Feeding(tf1.train.SessionRunHook):
+    """Hook that feeds batches, one a step, to the input of an estimator.
+
+    Args:
+        batches: a batch for each step, all with labels.
+    """
+
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        self._batches = list(batches)
+
+    @property
+    def batch(self) -> Batch:
+        """The batch of the next step."""
+        return self._batches[0]
+
+    def input_fn(self) -> Any:
+        """Returns placeholders of features and labels."""
+        self._features = _placeholders([batch.features for batch in self._batches])
+        self._labels = _placeholders([batch.labels for batch in self._batches])
+        return self._features, self._labels
+
+    def before_run(self, run_context: Any) -> Any:
+        """Feeds the batch of this step."""
+        features = _pairs(self._features, self.batch.features)
+        labels = _pairs(self._labels, self.batch.labels)
+        return tf1.train.SessionRunArgs(None, feed_dict=dict([*features, *labels]))
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Goes on to the next batch."""
+        del self._batches[0]
+
+
+def _pairs(placeholders: Any, values: Any) -> list[tuple[Any, Any]]:
+    if isinstance(placeholders, dict):
+        return [(placeholders[key], value) for key, value in values.items()]
+    return [(placeholders, values)]
+
+
+def _placeholders(values: Sequence[Any]) -> Any:
+    """Returns the placeholders of a value of each batch: an array, or a dict of arrays."""
+    if isinstance(values[0], dict):
+        return {key: _placeholder([value[key] for value in values]) for key in values[0]}
+    return _placeholder(values)
+
+
+def _placeholder(values: Sequence[Any]) -> Any:
     """Returns the placeholder of arrays of one rank; an axis has a size if all of them have it."""
     first = values[0]
     if isinstance(first, tf1.SparseTensorValue):

@@ -24,7 +24,7 @@ from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_arrays, compare_series
 from estimator_spec.convert.keras_columns import trained_values
 from estimator_spec.driver import evaluation
-from estimator_spec.to_keras.batches import Batch, placeholder
+from estimator_spec.to_keras.batches import Batch, Feeding
 from estimator_spec.to_keras.checkpoint_files import link_checkpoint
 from estimator_spec.to_keras.first_use import Use
 from estimator_spec.to_keras.written import Sources
@@ -97,7 +97,7 @@ def train_estimator(
         log_step_count_steps=None,
     )
     estimator = evaluation.in_directory(use.estimator, directory, config)
-    feeding = _Feeding(batches)
+    feeding = _Recording(batches)
     estimator.train(feeding.input_fn, hooks=[feeding], steps=STEPS)
     end = state_file.find_latest(directory)
     assert end is not None
@@ -136,22 +136,12 @@ def _failure(side: str, error: Exception) -> Item:
     return Item(Stage.LOSSES, _TITLE, Outcome.DIFFERS, text)
 
 
-class _Feeding(tf1.train.SessionRunHook):
-    """Hook that feeds batches to the input of a training, and records the losses.
-
-    Args:
-        batches: a batch for each step.
-    """
+class _Recording(Feeding):
+    """Feeds batches to a training whose dropout keeps all elements, and records the losses."""
 
     def __init__(self, batches: Sequence[Batch]) -> None:
+        super().__init__(batches)
         self.losses: list[float] = []
-        self._batches = batches
-
-    def input_fn(self) -> Any:
-        """Returns placeholders of features and labels."""
-        self._features = _placeholders([batch.features for batch in self._batches])
-        self._labels = _placeholders([batch.labels for batch in self._batches])
-        return self._features, self._labels
 
     def begin(self) -> None:
         """Finds the loss, and the random numbers of dropout."""
@@ -164,36 +154,17 @@ class _Feeding(tf1.train.SessionRunHook):
         ]
 
     def before_run(self, run_context: Any) -> Any:
-        """Feeds the batch of this step."""
-        batch = self._batches[len(self.losses)]
-        pairs = [*_pairs(self._features, batch.features), *_pairs(self._labels, batch.labels)]
-        size = _batch_size(batch)
+        """Feeds the batch of this step, and requests its loss."""
+        size = self.batch.size
+        feed = super().before_run(run_context).feed_dict
         # Dropout keeps what has a number of at least its rate.
-        pairs += [(noise, np.ones([size, *noise.shape[1:]], "f4")) for noise in self._dropouts]
-        return tf1.train.SessionRunArgs(self._loss, feed_dict=dict(pairs))
+        feed |= {noise: np.ones([size, *noise.shape[1:]], "f4") for noise in self._dropouts}
+        return tf1.train.SessionRunArgs(self._loss, feed_dict=feed)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Records the loss."""
         self.losses.append(run_values.results)
-
-
-def _placeholders(values: Sequence[Any]) -> Any:
-    """Returns the placeholders of a value of each batch: an array, or a dict of arrays."""
-    if isinstance(values[0], dict):
-        return {key: placeholder([value[key] for value in values]) for key in values[0]}
-    return placeholder(values)
-
-
-def _pairs(placeholders: Any, values: Any) -> list[tuple[Any, Any]]:
-    if isinstance(placeholders, dict):
-        return [(placeholders[key], value) for key, value in values.items()]
-    return [(placeholders, values)]
-
-
-def _batch_size(batch: Batch) -> int:
-    labels = next(iter(batch.labels.values())) if isinstance(batch.labels, dict) else batch.labels
-    shape = getattr(labels, "dense_shape", None)
-    return int(np.shape(labels)[0] if shape is None else shape[0])
+        super().after_run(run_context, run_values)
 
 
 def _train_model(module: Any, model: Any, batches: Sequence[Batch]) -> np.ndarray:

@@ -268,6 +268,11 @@ def _add_differences_of_metrics(plan: Plan, head: HeadDescription) -> None:
         )
     plan.differ(
         "the metrics",
+        "loss of several batches",
+        "Keras weighs each batch by its number of examples, an estimator takes the plain mean",
+    )
+    plan.differ(
+        "the metrics",
         "names",
         "Keras' names begin with the output that they are of, such as `logits_average_loss`",
     )

@@ -82,9 +82,9 @@ def model_fn_of(columns, fault):
         if fault == "width":
             tf1.get_variable("temperature", [2])
         predictions = {"odd": tf.sigmoid(logits)}
-        if fault == "dtype":
-            predictions["odd"] = tf.cast(predictions["odd"], tf.float64)
         if mode == tf.estimator.ModeKeys.PREDICT:
+            if fault == "dtype":
+                predictions["odd"] = tf.cast(predictions["odd"], tf.float64)
             if fault == "signature":
                 predictions["logit"] = logits
             return tf1.estimator.tpu.TPUEstimatorSpec(mode, predictions=predictions)
