@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import records
-from estimator_spec.driver import patching
+from estimator_spec.driver import patching, shared_tables
 from tpu_columns import storage
 from tpu_columns.partition import RowPartition
 
@@ -51,7 +51,15 @@ def relayout_on_restore(
     strategy = (graph.get_collection(_STRATEGY) or ["div"])[0]
     dtype = storage.dtype(graph)
     losses: dict[str, QuantizationStats] = {}
-    restore = saver.restore
+    restore_as_saved = saver.restore
+
+    def restore(session: tf1.Session, prefix: str) -> None:
+        if not (
+            shared_tables.are_in(graph)
+            and is_checkpoint(prefix)
+            and shared_tables.restore(saver, graph, session, prefix)
+        ):
+            restore_as_saved(session, prefix)
 
     def restore_relaid(session: tf1.Session, save_path: str) -> None:
         wanted = {}
@@ -86,7 +94,7 @@ def relayout_in_session(
         checkpoint: the checkpoint that the session will restore, or None.
     """
     recorded = checkpoint is not None and tf.io.gfile.exists(records.path_of(checkpoint))
-    if not storage.layouts(graph) and not recorded:
+    if not (storage.layouts(graph) or recorded or shared_tables.are_in(graph)):
         return contextlib.nullcontext()
     saver = scaffold.saver if scaffold is not None else None
     if saver is None:
