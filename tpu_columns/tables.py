@@ -93,8 +93,7 @@ def get_shared_table(
 
     def create() -> Any:
         reuse = tf1.AUTO_REUSE if tf.executing_eagerly() else None  # of an EagerVariableStore
-        around = tf1.variable_scope(_scope_named(scope), reuse=reuse, auxiliary_name_scope=False)
-        with around:
+        with tf1.variable_scope(scope_named(scope), reuse=reuse, auxiliary_name_scope=False):
             return get_table(name, shape, initializer, trainable)
 
     if tf.executing_eagerly():
@@ -226,8 +225,8 @@ def core_tables(graph: tf.Graph) -> dict[str, CoreTable]:
     return dict(storage.graph_dict(graph, _SCOPES))
 
 
-def _scope_named(name: str | None) -> Any:
-    """Returns the current variable scope under another full name."""
+def scope_named(name: str | None) -> Any:
+    """Returns the current variable scope under another full name; None: as it is."""
     current = tf1.get_variable_scope()
     if name is None:
         return current

@@ -49,6 +49,9 @@ def compile_arguments(model: Any) -> dict[str, Any]:
 
     The public `get_compile_config` has them serialized, without the user's functions.
     """
+    # Keras exchanges the bases of the model's class for those of TF1 when a model is made in a
+    # graph, as `clone` does; the next one that is made outside of graphs gets the old ones back.
+    type(model).__new__(type(model))
     return dict(model._get_compile_args())
 
 

@@ -52,6 +52,7 @@ __all__ = [
     "EmbeddingColumn",
     "FeatureColumnV1",
     "NumericColumn",
+    "SharedEmbeddingColumn",
     "SharedEmbeddingColumnV1",
     "add_table",
     "average_losses",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -12,6 +13,7 @@ from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state
 from estimator_spec.canned.column_state import ScopedState
 from estimator_spec.common.feature_columns import scope_name, sorted_columns
+from estimator_spec.driver import shared_tables
 from tpu_columns import categorical, column_lookup, column_types, native_lookup, tables
 from tpu_columns.layer_inputs import (
     LayerInputs,
@@ -29,8 +31,8 @@ LAYER = "input_layer"
 def build(features: dict[str, Any], feature_columns: Any, shared_scope: str | None = None) -> Any:
     """Returns the tensors of dense columns, concatenated in the order of the columns' names.
 
-    Variables are named `<current scope>/input_layer/<column name>/embedding_weights`; the table of
-    shared TPU embedding columns has their collection's name.
+    Variables are named `<current scope>/input_layer/<column name>/embedding_weights`; a table of
+    shared columns has their collection's name.
 
     Args:
         features: tensors by feature key.
@@ -50,14 +52,7 @@ def build(features: dict[str, Any], feature_columns: Any, shared_scope: str | No
     cache = private.feature_transformation_cache(features)
     state = ScopedState()
     tensors = []
-    for column in columns:
-        if isinstance(column, column_types.SharedEmbeddingColumn):
-            tables.get_shared_table(
-                column.shared_embedding_collection_name,
-                column.get_embedding_table_size(),
-                column.initializer,
-                scope=shared_scope,
-            )
+    add_shared_tables(columns, shared_scope, LAYER)
     with tf1.variable_scope(LAYER):
         for column in columns:
             with tf1.variable_scope(scope_name(column)):
@@ -66,6 +61,30 @@ def build(features: dict[str, Any], feature_columns: Any, shared_scope: str | No
                 with native_lookup.deferring() if joins else contextlib.nullcontext():
                     tensors.append(dense_values(column, features, cache, state))
         return native_lookup.join(tensors)
+
+
+def add_shared_tables(columns: Iterable[Any], scope: str | None, layer: str) -> None:
+    """Creates the tables that columns share.
+
+    Args:
+        columns: the columns of a layer, in their order.
+        scope: variable scope of the tables; None: the current one.
+        layer: the layer's scope, in which former releases created a table of TensorFlow's columns.
+    """
+    around = tables.scope_named(scope)
+    for column in columns:
+        if isinstance(column, column_types.SharedEmbeddingColumn):
+            name = column.shared_embedding_collection_name
+            shape = column.get_embedding_table_size()
+            tables.get_shared_table(name, shape, column.initializer, scope=scope)
+            name = f"{around.name}/{name}" if around.name else name
+            shared_tables.add(name, former_name=name)
+        elif isinstance(column, private.SharedEmbeddingColumn):
+            with tf1.variable_scope(around, auxiliary_name_scope=False):
+                table = column.shared_embedding_column_creator.embedding_weights
+            name = table.name.partition(":")[0]
+            place = f"{tf1.get_variable_scope().name}/{layer}/{scope_name(column)}"
+            shared_tables.add(name, former_name=f"{place}/{name.rpartition('/')[2]}")
 
 
 def dense_values(column: Any, features: dict[str, Any], cache: Any, state: ScopedState) -> Any:

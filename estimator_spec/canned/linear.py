@@ -44,7 +44,9 @@ def linear_logit_fn_builder(
 
     def linear_logit_fn(features: dict[str, Any]) -> Any:
         with tf1.variable_scope(SCOPE, use_resource=True):
-            output = linear_model.build(features, feature_columns, units, sparse_combiner)
+            output = linear_model.build(
+                features, feature_columns, units, sparse_combiner, shared_scope=""
+            )
         summarize(output)
         return output.logits
 

@@ -53,6 +53,7 @@ def build(
     units: int,
     sparse_combiner: str,
     op_scope: str = "linear/linear_model/linear/linear_model",
+    shared_scope: str | None = None,
 ) -> LinearOutput:
     """Builds a linear model.
 
@@ -66,6 +67,7 @@ def build(
         sparse_combiner: 'sum', 'mean' or 'sqrtn': how the weights of several ids of one column and
             example are combined.
         op_scope: what the names of ops have between the layer's and their own, as in TensorFlow.
+        shared_scope: as for `input_layer.build`.
 
     Returns:
         Logits and variables.
@@ -82,6 +84,7 @@ def build(
     state = column_state.ScopedState()
     sums: list[Any] = []
     weights: list[Any] = []
+    input_layer.add_shared_tables(columns, shared_scope, LAYER)
     with tf1.variable_scope(LAYER), tf.name_scope(op_scope):
         for column in columns:
             with tf1.variable_scope(scope_name(column)):

@@ -22,20 +22,26 @@ _unused_copies: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary(
 _LOCK = threading.Lock()  # two threads may build models with one object
 
 
-def tf1_optimizer(optimizer: Any, learning_rate: float) -> Any:
+def tf1_optimizer(optimizer: Any, learning_rate: float | None = None) -> Any:
     """Returns a `tf.compat.v1.train.Optimizer`.
 
     Args:
         optimizer: 'Adagrad', 'Adam', 'Ftrl', 'RMSProp' or 'SGD'; an optimizer; or a function
             without arguments (or class) that returns one, called in the model's graph, where
             `tf.compat.v1.train.get_global_step()` is the step.
-        learning_rate: learning rate of an optimizer given by name.
+        learning_rate: learning rate of an optimizer given by name; others need none.
 
     Raises:
-        ValueError: the name is unknown, or the object no such optimizer.
+        ValueError: the name is unknown, it comes without a rate, or the object is no such
+            optimizer.
     """
     if isinstance(optimizer, str):
         name, _ = _class_names(optimizer)
+        if not learning_rate:
+            raise ValueError(
+                "learning_rate must be specified when opt is string. Got the optimizer "
+                f"{optimizer!r} with learning_rate={learning_rate!r}."
+            )
         return getattr(tf1.train, name)(learning_rate=learning_rate)
     if not isinstance(optimizer, tf1.train.Optimizer) and callable(optimizer):
         optimizer = optimizer()

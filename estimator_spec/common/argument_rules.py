@@ -272,6 +272,12 @@ _WARM_START_SETTINGS = {
     ),
 }
 
+# Of each threshold: old programs' tests match the text and the value.
+THRESHOLD = Rule(
+    lambda value: 0.0 < value < 1.0,
+    "{name} not in (0, 1): {name} must be in (0, 1) range. Given: {value}",
+)
+
 _HEAD = {
     "thresholds": (
         Rule(
@@ -280,10 +286,6 @@ _HEAD = {
             ),
             "{name} must be a list of numbers between 0 and 1, such as [0.25, 0.5], or None",
             TypeError,
-        ),
-        Rule(
-            lambda values: all(0.0 < value < 1.0 for value in values),
-            "{name} not in (0, 1): all thresholds must be in (0, 1) range",
         ),
     ),
     "loss_fn": (_FUNCTION,),

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import records
-from estimator_spec.driver import patching
+from estimator_spec.driver import patching, shared_tables
 from tpu_columns import storage
 from tpu_columns.partition import RowPartition
 
@@ -53,6 +53,14 @@ def relayout_on_restore(
     losses: dict[str, QuantizationStats] = {}
 
     def restore_relaid(restore: Any, session: tf1.Session, save_path: str) -> None:
+        def restore_by_names(prefix: str) -> None:
+            if not (
+                shared_tables.are_in(graph)
+                and is_checkpoint(prefix)
+                and shared_tables.restore(saver, graph, session, prefix)
+            ):
+                restore(session, prefix)
+
         wanted = {}
         if is_checkpoint(save_path):  # If not, `restore` raises an error that says why.
             variables = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
@@ -61,13 +69,13 @@ def relayout_on_restore(
             recorded = recorded_layouts_in_row_order(save_path)
             wanted = {name: layout for name, layout in recorded.items() if name in names} | layouts
         if not wanted:
-            restore(session, save_path)
+            restore_by_names(save_path)
             return
         # Imported when used: this loads most of the checkpoint tools.
         from estimator_spec.checkpoints import relayout
 
         with relayout.adapt_checkpoint(save_path, wanted, strategy, dtype) as found:
-            restore(session, found.prefix)
+            restore_by_names(found.prefix)
             losses.update(found.quantization_stats)
 
     with patching.wrap_method(saver, "restore", restore_relaid):
@@ -85,7 +93,7 @@ def relayout_in_session(
         checkpoint: the checkpoint that the session will restore, or None.
     """
     recorded = checkpoint is not None and tf.io.gfile.exists(records.path_of(checkpoint))
-    if not storage.layouts(graph) and not recorded:
+    if not (storage.layouts(graph) or recorded or shared_tables.are_in(graph)):
         return contextlib.nullcontext()
     saver = scaffold.saver if scaffold is not None else None
     if saver is None:

@@ -19,6 +19,7 @@ from estimator_spec.heads.metrics import (
     update_mean,
 )
 from estimator_spec.heads.single import Losses, SingleHead, check_keys
+from tpu_columns.checks import check_rule
 
 
 def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
@@ -30,6 +31,8 @@ def check_thresholds(thresholds: Iterable[float] | None) -> tuple[float, ...]:
     """
     found: Any = tuple(thresholds) if isinstance(thresholds, Iterable) else thresholds
     argument_rules.check("Head", {"thresholds": found})
+    for each in found or ():
+        check_rule(argument_rules.THRESHOLD, "thresholds", each)
     return found or ()
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from estimator_spec.common.signatures import argument_names
 from estimator_spec.heads.binary_class import BinaryClassHead
+from estimator_spec.heads.inputs import static_int
 from estimator_spec.heads.multi_class import MultiClassHead
 from estimator_spec.heads.multi_label import MultiLabelHead
 from estimator_spec.heads.regression import (
@@ -86,7 +87,7 @@ def _describe(head: Any, name: str, weight: float) -> HeadDescription:
     vocabulary = getattr(inner, "_label_vocabulary", None)
     return HeadDescription(
         kind,
-        int(inner.logits_dimension),
+        static_int(inner.logits_dimension),
         None if vocabulary is None else tuple(vocabulary),
         inner._weight_column,
         head.loss_reduction,
@@ -126,7 +127,7 @@ def class_labels(head: Any) -> tuple[str, ...] | None:
     inner = getattr(head, "wrapped", head)
     kind = _KINDS.get(type(inner))
     if kind in ("binary", "classes"):
-        vocabulary = inner._label_vocabulary or range(max(2, int(inner.logits_dimension)))
+        vocabulary = inner._label_vocabulary or range(max(2, static_int(inner.logits_dimension)))
         return tuple(map(tf.compat.as_str_any, vocabulary))
     if kind == "numbers" and inner.logits_dimension == 1 and not has_inverse_link(head):
         return None

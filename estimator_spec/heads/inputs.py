@@ -35,12 +35,18 @@ def verified(tensor: Any, *checks: Callable[[], Any]) -> Any:
         return tf.identity(tensor) if assertions else tensor
 
 
-def check_logits(logits: Any, expected_logits_dimension: int) -> Any:
+def static_int(value: Any) -> int:
+    """Returns the known value of an int or of a tensor as an int."""
+    return int(tf.get_static_value(value) if tf.is_tensor(value) else value)
+
+
+def check_logits(logits: Any, expected_logits_dimension: Any) -> Any:
     """Returns float logits, after a check of their shape.
 
     Args:
         logits: numeric tensor `[D0, …, DN, expected_logits_dimension]`.
-        expected_logits_dimension: the expected size of the last dimension.
+        expected_logits_dimension: the expected size of the last dimension; an int, or a tensor
+            whose value is known.
 
     Returns:
         The logits as a float32 tensor.
@@ -50,7 +56,7 @@ def check_logits(logits: Any, expected_logits_dimension: int) -> Any:
     """
     with tf.name_scope("logits"):
         logits = tf.cast(tf.convert_to_tensor(logits), tf.float32)
-        known = logits.shape
+        known, expected_logits_dimension = logits.shape, static_int(expected_logits_dimension)
         message = "logits shape must be [D0, D1, ... DN, logits_dimension]"
         _check_rank("logits", logits)
         if known.rank is not None and known[-1] is not None:

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_spec.common import argument_rules
 from estimator_spec.export.export_outputs import PredictOutput
-from estimator_spec.heads import losses, train_ops
+from estimator_spec.heads import inputs, losses, train_ops
 from estimator_spec.heads.base import Head
 from estimator_spec.heads.keys import (
     DEFAULT_SIGNATURE,
@@ -79,7 +79,7 @@ def split_logits(logits: Any, heads: Sequence[Any]) -> dict[str, Any]:
                 f"logits has missing values for head(s): {missing}. Given: {sorted(logits)}"
             )
         return {name: logits[name] for name in names}
-    sizes = [head.logits_dimension for head in heads]
+    sizes = [inputs.static_int(head.logits_dimension) for head in heads]
     logits = tf.convert_to_tensor(logits)
     if logits.shape.rank is not None and logits.shape[-1] not in (None, sum(sizes)):
         raise ValueError(
@@ -206,11 +206,11 @@ class MultiHead(Head):
         regularization_losses: Sequence[Any] | None = None,
     ) -> Any:
         """Returns the sum of the heads' losses; see `Head.loss`."""
+        of_each = self._loss_of_each(labels, logits, features, mode)
+        return self._merged_loss(of_each, regularization_losses)
+
+    def _merged_loss(self, of_each: Sequence[Any], regularization_losses: Any) -> Any:
         with tf.name_scope("merge_losses"):
-            of_each = self._loss_of_each(labels, logits, features, mode)
-            if mode == ModeKeys.TRAIN and not tf.executing_eagerly():
-                for head, part in zip(self._heads, of_each, strict=True):
-                    add_loss_summaries(part, None, head.name)
             total = weighted_sum(of_each, self._head_weights)
             return losses.regularized(total, regularization_losses)
 
@@ -277,7 +277,8 @@ class MultiHead(Head):
             if mode == ModeKeys.PREDICT:
                 outputs = self._export_outputs(features, logits)
                 return EstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
-            loss = self.loss(labels, logits, features, mode, regularization_losses)
+            of_each = self._loss_of_each(labels, logits, features, mode)
+            loss = self._merged_loss(of_each, regularization_losses)
             if mode == ModeKeys.EVAL:
                 metrics = self.update_metrics(
                     self.metrics(regularization_losses=regularization_losses),
@@ -296,6 +297,8 @@ class MultiHead(Head):
                     trainable_variables,
                     self.loss_reduction,
                 )
+        for head, part in zip(self._heads, of_each, strict=True):
+            add_loss_summaries(part, None, head.name)
         add_loss_summaries(loss, regularization_losses, None)
         return EstimatorSpec(mode, predictions, loss, train_op)
 

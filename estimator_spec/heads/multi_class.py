@@ -65,12 +65,13 @@ class MultiClassHead(SingleHead):
             raise ValueError(f"n_classes must be > 2: {n_classes}. Use BinaryClassHead for two.")
         classes.check_vocabulary(label_vocabulary, self._n_classes)
         super().__init__(weight_column, loss_reduction, loss_fn, name)
+        self._logits_dimension = n_classes
         self._label_vocabulary = label_vocabulary
 
     @property
-    def logits_dimension(self) -> int:
-        """Size of the last dimension of the logits, the number of classes."""
-        return self._n_classes
+    def logits_dimension(self) -> Any:
+        """Size of the last dimension of the logits: `n_classes` as given, an int or a tensor."""
+        return self._logits_dimension
 
     def _processed_labels(self, logits: Any, labels: Any) -> Any:
         """Returns class ids `[D0, …, DN, 1]`."""

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from estimator_spec._tensorflow import keras_models
 from estimator_spec.export.export_outputs import PredictOutput
-from estimator_spec.keras_models import checkpoints, tensors
-from estimator_spec.keras_models.optimizers import OptimizerCopies
+from estimator_spec.keras_models import checkpoints, optimizers, tensors
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, make_local
 
 tf1 = tf.compat.v1
@@ -48,7 +47,7 @@ class KerasModelFn:
         self._object_checkpoints = object_checkpoints
         self._metric_names = metric_names
         self._export_outputs = export_outputs
-        self._optimizers = OptimizerCopies(package, model.optimizer)
+        self._make_optimizer = optimizers.copies(package, model.optimizer)
         compiled = keras_models.compile_arguments(model)
         self._compiled = {k: v for k, v in compiled.items() if k != "optimizer"}
 
@@ -97,7 +96,7 @@ class KerasModelFn:
             else value
             for key, value in self._compiled.items()
         }
-        optimizer = self._optimizers.make(tf1.train.get_or_create_global_step())
+        optimizer = self._make_optimizer(tf1.train.get_or_create_global_step())
         model.compile(optimizer, target_tensors=targets, **arguments)
         if weights is not None:
             if not isinstance(weights, (list, tuple, Mapping)):

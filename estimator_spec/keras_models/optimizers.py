@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 # Arguments of today's optimizers that mean "off" by these values, and that legacy ones lack.
@@ -16,8 +17,27 @@ _OFF: dict[str, tuple[Any, ...]] = {
 _CLIPPING = ("clipnorm", "clipvalue", "global_clipnorm")
 
 
+def copies(package: Any, optimizer: Any) -> Callable[[Any], Any]:
+    """Returns the function that makes copies of a model's optimizer, each for one graph.
+
+    It takes the global step. A `WideDeepModel` has a list of two optimizers; each of them counts
+    its updates in the global step, as in TensorFlow 2.15.1: a step of training counts twice.
+
+    Args:
+        package: the model's Keras.
+        optimizer: an optimizer, or a list of them.
+
+    Raises:
+        ValueError: as for `OptimizerCopies`.
+    """
+    if not isinstance(optimizer, (list, tuple)):
+        return OptimizerCopies(package, optimizer).make
+    each = [OptimizerCopies(package, one) for one in optimizer]
+    return lambda step: [one.make(step) for one in each]
+
+
 class OptimizerCopies:
-    """Copies of a model's optimizer, each for one graph.
+    """Copies of an optimizer, each for one graph.
 
     Optimizers of tf_keras that aren't legacy ones have no ops for TF1 graphs; a copy is then the
     class of the same name in `tf.keras.optimizers.legacy`, with the same hyperparameters.

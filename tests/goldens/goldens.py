@@ -162,6 +162,12 @@ OP_NAMES = Kind(
     "op_names_",
     sources=("side.py", "programs/canned_models.py"),
 )
+CANNED_VARIABLES = Kind(
+    "run_canned_variables.py",
+    ("1_few", "2_few", "1_many", "2_many"),
+    "canned_variables_",
+    sources=("side.py", "programs/canned_models.py"),
+)
 CONTRIB_LEARN = Kind(
     "run_contrib_learn.py",
     ("deep_classes", "deep_regressor", "linear_binary", "linear_regressor", "combined_binary"),
@@ -171,7 +177,7 @@ CONTRIB_LEARN = Kind(
 )
 KINDS = (
     *(SIDE, CANNED, KERAS_MODELS, NAN_ROWS, MIRRORED, TPU_CHECKPOINTS),
-    *(KMEANS, SAVED_MODELS, OP_NAMES, CONTRIB_LEARN),
+    *(KMEANS, SAVED_MODELS, OP_NAMES, CANNED_VARIABLES, CONTRIB_LEARN),
 )
 # Answers of the reference's heads, to drawn cases of each head and to fixed ones.
 HEADS = Kind(

@@ -48,6 +48,7 @@ VERSIONED = (
     "estimator_spec/driver/test_plain_estimator.py",
     "estimator_spec/driver/test_predictor.py",
     "estimator_spec/driver/test_serving.py",
+    "estimator_spec/driver/test_shared_tables.py",
     "estimator_spec/driver/test_tpu_estimator.py",
     "estimator_spec/driver/test_warm_start.py",
     "estimator_spec/export",
@@ -70,6 +71,7 @@ VERSIONED = (
     "reference/test_canned.py::*[[]2_dnn_binary]",
     "reference/test_canned.py::*[[]1_linear_binary]",
     "reference/test_contrib_learn.py::*[[]combined_binary]",
+    "reference/test_canned_variables.py::*_few[]]",
     "reference/test_op_names.py",
     "test_readme.py",
     "test_side_effects.py",
@@ -98,6 +100,9 @@ NIGHTLY = {
         "examples/test_census.py::test_the_checkpoint_moves_on",
         "examples/test_census_core.py",
         "benchmarks/test_training.py::test_the_command_runs_a_tiny_workload",
+    ),
+    "twelve models of each generation are with every change": (
+        "reference/test_canned_variables.py::*_many[]]",
     ),
     "the other generation of this model is with every change": (
         *(

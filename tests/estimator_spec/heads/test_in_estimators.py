@@ -246,3 +246,44 @@ def test_several_objectives(tmp_path):
     exported = estimator.export_saved_model(str(tmp_path / "export"), receiver_fn)
     model = tf.saved_model.load(tf.compat.as_str_any(exported))
     assert {"high/classification", "y/regression", "serving_default"} <= set(model.signatures)
+
+
+def test_the_loss_of_several_heads_adds_no_summaries():
+    """Only `create_estimator_spec` writes them, so they have their own names after `loss`, too."""
+    head = heads.MultiHead([heads.RegressionHead(name="a"), heads.RegressionHead(name="b")])
+    with tf.Graph().as_default():
+        tf1.train.create_global_step()
+        labels = dict.fromkeys("ab", tf.constant([[1.0]]))
+        logits = {name: tf1.get_variable(name, [1, 1]) for name in "ab"}
+        head.loss(labels, logits, mode="train")
+        assert not tf1.get_collection(tf1.GraphKeys.SUMMARIES)
+        head.create_estimator_spec({}, "train", logits, labels, train_op_fn=lambda loss: tf.no_op())
+        tags = [each.op.name for each in tf1.get_collection(tf1.GraphKeys.SUMMARIES)]
+    assert sorted(tags) == ["loss", "loss/a", "loss/b"]
+
+
+def test_the_number_of_classes_may_be_a_tensor():
+    """`logits_dimension` is what was given; the head works alike."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        count = tf.constant(3)
+        head = heads.MultiClassHead(count)
+        assert head.logits_dimension is count
+        logits = tf.constant([[0.0, 1.0, 2.0]])
+        loss, expected = (
+            each.loss(tf.constant([[1]]), logits, mode="eval")
+            for each in (head, heads.MultiClassHead(3))
+        )
+        found = head.predictions(logits)["class_ids"]
+        assert session.run(found).tolist() == [[2]]
+        assert session.run(loss) == session.run(expected)
+
+
+@pytest.mark.parametrize(
+    "head", [heads.BinaryClassHead, lambda **kw: heads.MultiLabelHead(3, **kw)]
+)
+def test_the_error_of_a_threshold_has_its_key_words(head):
+    """Old programs' tests match the words of both heads, and the threshold."""
+    with pytest.raises(ValueError, match=r"thresholds not in \(0, 1\)"):
+        head(thresholds=[0.0, 0.5])
+    with pytest.raises(ValueError, match=r"thresholds must be in \(0, 1\) range. Given: 1.0"):
+        head(thresholds=[0.5, 1.0])

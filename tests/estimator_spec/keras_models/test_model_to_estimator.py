@@ -340,3 +340,46 @@ def test_a_model_of_keras_3_is_refused(tmp_path):
     assert "The model 'mine' is of Keras 3" in done.stdout, done.stderr[-2000:]
     assert "TF_USE_LEGACY_KERAS=1" in done.stdout
     assert not list(tmp_path.iterdir())
+
+
+def test_one_model_makes_several_estimators(tmp_path):
+    """A model made outside of graphs stays as it is compiled, though a copy is built in a graph."""
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,), name="y")])
+    model.compile("sgd", "mse")
+    made = [
+        estimator_spec.model_to_estimator(model, model_dir=tmp_path / name)
+        for name in ("first", "first", "second")
+    ]
+    made[0].train(lambda: input_fn().repeat(), max_steps=4)
+    made[2].train(lambda: input_fn().repeat(), max_steps=4)
+    continued = estimator_spec.model_to_estimator(model, model_dir=tmp_path / "first")
+    np.testing.assert_array_equal(predicted(continued), predicted(made[2]))
+
+
+def test_a_model_with_two_optimizers_trains(tmp_path):
+    """A WideDeepModel's optimizers train a part each; as in TensorFlow 2.15.1 both count steps."""
+    legacy = keras.optimizers.legacy
+    wide = keras.experimental.LinearModel()
+    deep = keras.Sequential([keras.layers.Dense(1)])
+    model = keras.experimental.WideDeepModel(wide, deep)
+    model.compile([legacy.SGD(0.1), legacy.Adam(0.1)], "mse")
+
+    def both():
+        return tf.data.Dataset.from_tensors(((X, X), Y)).repeat()
+
+    estimator = estimator_spec.model_to_estimator(
+        model, model_dir=tmp_path, checkpoint_format="saver"
+    )
+    estimator.train(both, steps=2)
+    before = {name: estimator.get_variable_value(name) for name in estimator.get_variable_names()}
+    loss = estimator.evaluate(both, steps=1)["loss"]
+    estimator.train(both, steps=40)
+    result = estimator.evaluate(both, steps=1)
+    assert result["loss"] < loss
+    assert result["global_step"] == 4 + 42
+    moved = [n for n, v in before.items() if not np.array_equal(v, estimator.get_variable_value(n))]
+    assert {name.split("/")[1] for name in moved if name.endswith("kernel")} == {
+        "linear_model",
+        deep.name,
+    }
+    assert any(name.startswith("training/Adam/") and name.endswith("/m") for name in moved)
