@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Sequence
@@ -41,7 +42,7 @@ def read(directory: str) -> Any:
     if not tf.io.gfile.exists(path):
         return None
     # Not tf.train.get_checkpoint_state, which returns None for whatever goes wrong.
-    state = type(tf1.train.generate_checkpoint_state_proto(directory, directory))()
+    state = _state_type()()
     try:
         text_format.Parse(files.read_file(path).decode(), state)
     except (ValueError, text_format.ParseError):  # such as text that isn't UTF-8
@@ -57,6 +58,13 @@ def read(directory: str) -> Any:
         f"Write it anew by `{repair_command(directory)}`, or move the directory away to start "
         "over.",
     )
+
+
+@functools.cache
+def _state_type() -> type[Any]:
+    """Returns the class of `CheckpointState` messages, which has no public name."""
+    # Without the third argument it logs that the path isn't among the paths.
+    return type(tf1.train.generate_checkpoint_state_proto(".", _NAME, [_NAME]))
 
 
 def find_latest(directory: str) -> str | None:

@@ -235,7 +235,7 @@ class CheckpointWriter:
         directory, name = os.path.split(os.path.abspath(self.prefix))
         path = os.path.join(directory, "checkpoint")
         if not os.path.exists(path):
-            state = tf1.train.generate_checkpoint_state_proto(".", name)
+            state = tf1.train.generate_checkpoint_state_proto(".", name, [name])
             self._write_file(".state", str(state).encode())
             os.replace(os.path.join(self._directory, ".state"), path)
             return True

@@ -281,6 +281,7 @@ class Estimator:
             TypeError: a hook has another type.
             ModelDirError: `model_dir` can't be written.
             CheckpointError: the checkpoint is missing or damaged.
+            OSError: the summaries can't be written, as on a full disk.
         """
         all_hooks = hooks_lib.check_hooks(hooks)
         hooks_lib.check_batches(steps)
@@ -334,7 +335,7 @@ class Estimator:
 
         Raises:
             ValueError: the model lacks a key of `predict_keys`, or its predictions have different
-                batch sizes.
+                batch sizes, or none.
             TypeError: a hook has another type.
             CheckpointError: the checkpoint is missing or damaged.
         """

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver import input_pipeline, sessions
+from estimator_spec.driver import input_pipeline, saving, sessions
 from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hookless_steps import BatchRunner
 from estimator_spec.run_config import RunConfig
@@ -45,9 +45,22 @@ def metric_ops(built: BuiltGraph) -> tuple[Any, dict[str, Any]]:
     names = sorted(metrics)
     values = {name: metrics[name][0] for name in names}
     values[_GLOBAL_STEP] = tf1.train.get_global_step()
-    # TensorFlow's count of evaluated batches, if the model or a hook of its created it.
-    counts = [step.assign_add(1) for step in tf1.get_collection(tf1.GraphKeys.EVAL_STEP)]
-    return tf.group(*[metrics[name][1] for name in names], *counts), values
+    count = _batch_counter().assign_add(1)
+    return tf.group(*[metrics[name][1] for name in names], count), values
+
+
+def _batch_counter() -> Any:
+    """Returns TensorFlow's count of evaluated batches, which hooks read; the model may have it."""
+    for counter in tf1.get_collection(tf1.GraphKeys.EVAL_STEP):
+        return counter
+    return tf1.get_variable(
+        "eval_step",
+        shape=[],
+        dtype=tf.int64,
+        initializer=tf1.zeros_initializer(),
+        trainable=False,
+        collections=[tf1.GraphKeys.LOCAL_VARIABLES, tf1.GraphKeys.EVAL_STEP],
+    )
 
 
 def _check_unused(name: str, metrics: Mapping[str, Any]) -> None:
@@ -156,6 +169,9 @@ def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str 
         output_dir: directory of the event file.
         values: the values from `run`.
         checkpoint: the evaluated checkpoint, or None.
+
+    Raises:
+        OSError: the event file can't be written.
     """
     step = int(values[_GLOBAL_STEP])
     tf1.logging.info("Saving dict for global step %d: %s", step, as_text(values))
@@ -163,11 +179,17 @@ def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str 
     for name, value in values.items():
         if name != _GLOBAL_STEP and value is not None:
             _add_value(summary, name, value)
-    writer = tf1.summary.FileWriterCache.get(output_dir)
-    writer.add_summary(summary, step)
-    writer.flush()
+    _write(output_dir, summary, step)
     if checkpoint:
         write_checkpoint_path(output_dir, checkpoint, step)
+
+
+def _write(output_dir: str, summary: Any, step: int) -> None:
+    """Writes a summary to the event file of a directory."""
+    with saving.explain_write_errors():
+        writer = tf1.summary.FileWriterCache.get(output_dir)
+        writer.add_summary(summary, step)
+        writer.flush()
 
 
 def as_text(values: Mapping[str, Any]) -> str:
@@ -189,9 +211,7 @@ def write_checkpoint_path(output_dir: str, checkpoint: str, step: int) -> None:
     value = tf1.Summary.Value(
         tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, dtype=tf.string)
     )
-    writer = tf1.summary.FileWriterCache.get(output_dir)
-    writer.add_summary(tf1.Summary(value=[value]), step)
-    writer.flush()
+    _write(output_dir, tf1.Summary(value=[value]), step)
 
 
 def _add_value(summary: Any, name: str, value: Any) -> None:

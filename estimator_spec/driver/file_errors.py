@@ -51,7 +51,11 @@ class FileFault(NamedTuple):
         return OSError(self.number, f"{self.reason}. {what_to_do}", self.path)
 
 
-def find(error: tf.errors.OpError) -> FileFault | None:
-    """Returns what an error of TensorFlow says about a file; None if it doesn't."""
-    found = _LINE.search(error.message)
+def find(error: Exception) -> FileFault | None:
+    """Returns what an error of TensorFlow says about a file; None if it doesn't.
+
+    Args:
+        error: an `OpError`, or an error of another class, as writers of event files raise.
+    """
+    found = _LINE.search(error.message if isinstance(error, tf.errors.OpError) else str(error))
     return FileFault(_NUMBERS[found["reason"]], found["reason"], found["path"]) if found else None

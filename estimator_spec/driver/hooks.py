@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -232,11 +233,41 @@ class SummarySaver(PeriodicHook, tf1.train.SummarySaverHook):
 
 
 class CheckpointSaver(SkippableHook, tf1.train.CheckpointSaverHook):
-    """Writes checkpoints; takes TensorFlow's arguments."""
+    """Writes checkpoints; takes TensorFlow's arguments.
 
-    def __init__(self, checkpoint_dir: str, *, save_steps: int | None = None, **kw: Any) -> None:
+    Args:
+        checkpoint_dir: the directory.
+        save_steps: steps between two checkpoints, or None.
+        restored: prefix of the checkpoint that the first session restores, which isn't written
+            again; or None.
+        **kw: TensorFlow's.
+    """
+
+    def __init__(
+        self,
+        checkpoint_dir: str,
+        *,
+        save_steps: int | None = None,
+        restored: str | None = None,
+        **kw: Any,
+    ) -> None:
         super().__init__(checkpoint_dir, save_steps=save_steps, **kw)
         self._every = save_steps
+        self._restored = restored
+
+    def _save(self, session: Any, step: int) -> Any:
+        """Saves, unless the checkpoint of this step was restored; returns whether to stop."""
+        restored, self._restored = self._restored, None
+        if not restored or os.path.normpath(f"{self._save_path}-{step}") != os.path.normpath(
+            restored
+        ):
+            return super()._save(session, step)
+        listeners = private.saver_listeners(self)
+        for listener in listeners:
+            listener.before_save(session, step)
+        tf1.logging.info("The checkpoint %s was restored, and is kept as it is.", restored)
+        stops = [listener.after_save(session, step) for listener in listeners]
+        return any(stops)
 
     def next_needed_step(self, step: int, first: int) -> float:
         """Returns the next step of the period that starts where the session did."""

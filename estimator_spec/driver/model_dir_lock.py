@@ -33,13 +33,15 @@ def hold(model_dir: str) -> Iterator[None]:
         model_dir: the directory, which exists.
 
     Raises:
-        ModelDirError: another training holds the lock; names its process and host.
+        ModelDirError: another training holds the lock, and the message names its process and host;
+            or the lock file is a link to nothing.
     """
     if "://" in model_dir:
         yield
         return
     path = os.path.join(model_dir, _LOCK)
     try:
+        _check_link(model_dir, path)
         lock, created = _lock(path)
     except BlockingIOError:
         raise ModelDirError(model_dir, _refusal(model_dir, path)) from None
@@ -66,6 +68,16 @@ def hold(model_dir: str) -> Iterator[None]:
                     os.remove(path)
     finally:
         os.close(lock)
+
+
+def _check_link(model_dir: str, path: str) -> None:
+    """Checks that the lock file is no link to a file that isn't there: it can't be created."""
+    if os.path.islink(path) and not os.path.exists(path):
+        raise ModelDirError(
+            model_dir,
+            f"{path!r}, the lock file of trainings, is a link to {os.readlink(path)!r}, which "
+            "doesn't exist. Remove the link.",
+        )
 
 
 def _lock(path: str) -> tuple[int, bool]:

@@ -99,13 +99,15 @@ def split_batch(values: Any) -> Iterator[Any]:
         Each example, as an array or a dict of arrays.
 
     Raises:
-        ValueError: the arrays don't have the same length.
+        ValueError: the arrays don't have the same length, or one has no batch dimension.
     """
     if not isinstance(values, Mapping):
+        _check_batch("The prediction", values)
         yield from values
         return
     length = None
     for name, value in values.items():
+        _check_batch(f"The prediction {name!r}", value)
         if length is None:
             length = value.shape[0]
         if value.shape[0] != length:
@@ -121,3 +123,13 @@ def split_batch(values: Any) -> Iterator[Any]:
     else:
         pairs = map(zip, itertools.repeat(list(values)), zip(*values.values(), strict=True))
         yield from map(dict, pairs)
+
+
+def _check_batch(what: str, value: Any) -> None:
+    """Checks that an array can be split into examples."""
+    if getattr(value, "shape", None) == ():
+        raise ValueError(
+            f"{what} has no batch dimension: it is {value!r}, one for all examples of a batch. Use "
+            "yield_single_examples=False to get each batch as it is, or give it a value for each "
+            "example."
+        )

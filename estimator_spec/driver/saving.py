@@ -241,9 +241,11 @@ def explain_write_errors() -> Iterator[None]:
     """
     try:
         yield
-    except tf.errors.OpError as error:
+    # Writers of event files raise the other two, for a full disk and for a file too large.
+    except (tf.errors.OpError, RuntimeError, IndexError) as error:
         fault = file_errors.find(error)
-        if fault is None or (error.op is not None and error.op.type not in _WRITING_OPS):
+        op = getattr(error, "op", None)
+        if fault is None or (op is not None and op.type not in _WRITING_OPS):
             raise
         raise fault.error(
             "The file can't be written. Earlier checkpoints are unchanged: make room or permit "

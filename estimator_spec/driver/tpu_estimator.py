@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -240,7 +240,8 @@ class TPUEstimator(Estimator):
             _set_param(params, _BATCH_SIZE, ctx.batch_size_for_input_fn)
             if ctx.is_meant_for_tpu() or ctx.system() is not None:
                 _set_param(params, _CONTEXT, TPUContext(True, ctx.deployment()))
-        return batches.call_input_fn(input_fn, mode, params, self.config, input_context)
+        with _explaining_missing_size("input_fn", mode, params):
+            return batches.call_input_fn(input_fn, mode, params, self.config, input_context)
 
     def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
         params = self.params
@@ -264,7 +265,11 @@ class TPUEstimator(Estimator):
                 self._model_fn, features, labels, mode, params, config, processed
             )
 
-        with host_fallback.one_replica() if for_tpu and on_cpu else contextlib.nullcontext():
+        one_replica = for_tpu and on_cpu
+        explained = contextlib.nullcontext()
+        if not exporting:
+            explained = _explaining_missing_size("model_fn", mode, params)
+        with explained, host_fallback.one_replica() if one_replica else contextlib.nullcontext():
             return model_embeddings.call_model(model, features, mode, exporting)
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
@@ -348,6 +353,29 @@ def _is_exporting() -> bool:
     """Returns whether `model_fn` is called for an export, or by the user's own code."""
     current = placement.current()
     return current is None or current.mode is placement.Mode.SERVE
+
+
+@contextlib.contextmanager
+def _explaining_missing_size(function: str, mode: str, params: Any) -> Iterator[None]:
+    """Names the argument that is missing if the user's function reads a batch size that isn't set.
+
+    Args:
+        function: 'input_fn' or 'model_fn'.
+        mode: one of `ModeKeys`.
+        params: the hyperparameters that it gets.
+
+    Raises:
+        ValueError: `params` has no batch size, and an error of the block names that.
+    """
+    try:
+        yield
+    except (KeyError, AttributeError) as error:
+        if _BATCH_SIZE in params or _BATCH_SIZE not in str(error):
+            raise
+        raise ValueError(
+            f"{function} reads params[{_BATCH_SIZE!r}], which isn't set: give TPUEstimator the "
+            f"argument {MODE_NAMES[mode]}_batch_size."
+        ) from error
 
 
 def _set_param(params: Any, key: str, value: Any) -> None:

@@ -79,7 +79,7 @@ def run(
     if roles.is_distributed(config):
         all_hooks.append(hooks_lib.LostSessionLogger())
     all_hooks.extend(spec.training_hooks)
-    saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks])
+    saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks], checkpoint)
     chief_hooks = [*built.first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
     chief_hooks.extend(_summary_hooks(spec, config))
     if not config.is_chief:
@@ -205,7 +205,10 @@ def _add_saver(spec: EstimatorSpec, config: RunConfig) -> None:
 
 
 def _saver_hooks(
-    spec: EstimatorSpec, config: RunConfig, present: Sequence[tf1.train.SessionRunHook]
+    spec: EstimatorSpec,
+    config: RunConfig,
+    present: Sequence[tf1.train.SessionRunHook],
+    checkpoint: str | None,
 ) -> list[Any]:
     """Returns the hook that saves checkpoints, unless one is present or the user wants none."""
     if any(isinstance(hook, tf1.train.CheckpointSaverHook) for hook in present):
@@ -213,6 +216,7 @@ def _saver_hooks(
     if not (config.save_checkpoints_secs or config.save_checkpoints_steps):
         return []
     assert config.model_dir is not None  # set by the estimator
+    has_index = checkpoint is not None and tf.io.gfile.exists(f"{checkpoint}.index")
     return [
         hooks_lib.CheckpointSaver(
             config.model_dir,
@@ -220,6 +224,7 @@ def _saver_hooks(
             save_steps=config.save_checkpoints_steps,
             scaffold=spec.scaffold,
             save_graph_def=config.checkpoint_save_graph_def,
+            restored=checkpoint if has_index else None,
         )
     ]
 

@@ -98,7 +98,7 @@ class _SavedModelExporter(Exporter):
             checkpoint_path=checkpoint_path,
         )
         if self._exports_to_keep is not None:
-            listed_files.list_files(tf.compat.as_str_any(written))
+            _list_files(tf.compat.as_str_any(written), export_path)
             remove_old_exports(export_path, self._exports_to_keep)
         return written
 
@@ -108,6 +108,13 @@ class _SavedModelExporter(Exporter):
         """Returns whether the checkpoint of an evaluation is exported."""
         del estimator, export_path, eval_result, is_final
         return True
+
+
+def _list_files(export: str, directory: str) -> None:
+    """Lists the files of an export, unless it is elsewhere: an estimator may return any path."""
+    parent = os.path.dirname(os.path.realpath(export))
+    if parent == os.path.realpath(directory) and os.path.isdir(export):
+        listed_files.list_files(export)
 
 
 def remove_old_exports(directory: str, exports_to_keep: int) -> None:

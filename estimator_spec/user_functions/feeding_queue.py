@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 import weakref
@@ -59,7 +60,7 @@ def read_batch(
         for _ in range(num_threads):
             fed = [tf1.placeholder(dtype) for dtype in types]
             start = random.SystemRandom().randrange(length) if shuffle else 0
-            rows = _row_numbers(length, start, batch_size, num_epochs)
+            rows = functools.partial(_row_numbers, length, start, batch_size, num_epochs)
             feeds.append((queue.enqueue_many(fed), fed, rows))
         tf1.add_to_collection(tf1.GraphKeys.QUEUE_RUNNERS, _Feeder(queue, feeds, columns))
         _summarize(queue, kept, max(capacity - kept, 1))
@@ -109,7 +110,8 @@ class _Feeder(tf1.train.QueueRunner):
 
     Args:
         queue: the queue.
-        feeds: for each thread: enqueue op, its placeholders, iterator of row numbers.
+        feeds: for each thread: enqueue op, its placeholders, and function that returns an iterator
+            of the row numbers of a session.
         columns: the arrays.
     """
 
@@ -145,7 +147,7 @@ class _Feeder(tf1.train.QueueRunner):
         """Enqueues rows until none are left or the session stops."""
         ended = False
         try:
-            for numbers in rows:
+            for numbers in rows():
                 if coord and coord.should_stop():
                     return
                 values = [numbers, *(column[numbers] for column in self._columns)]

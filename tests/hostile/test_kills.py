@@ -115,6 +115,18 @@ def test_one_training_after_another(tmp_path):
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".training")]
 
 
+def test_lock_file_that_is_a_link(tmp_path):
+    """A lock file that is a link to nothing is named; one to a file is locked, and stays."""
+    made = table_program.make(tmp_path)
+    path = tmp_path / ".training.lock"
+    path.symlink_to(tmp_path / "gone")
+    with pytest.raises(es.ModelDirError, match=rf"{path}.*is a link to .*gone.*Remove the link"):
+        made.train(table_program.input_fn, steps=1)
+    (tmp_path / "gone").touch()
+    made.train(table_program.input_fn, steps=1)
+    assert path.is_symlink()
+
+
 def test_file_systems_without_locks(tmp_path, monkeypatch):
     """Where files can't be locked, trainings and exports go on, and remove nothing."""
 

@@ -122,16 +122,15 @@ def last_steps():
 
         with tempfile.TemporaryDirectory() as model_dir:
             config = side.estimator.RunConfig(
-                model_dir, train_distribute=strategy, session_config=session
+                model_dir=model_dir,
+                train_distribute=strategy,
+                eval_distribute=strategy,
+                session_config=session,
             )
             estimator = side.estimator.Estimator(identity_model, config=config)
             estimator.train(numbers)
             for name in ("weight", "global_step"):
                 record[f"train:{rows}:{size}:{name}"] = estimator.get_variable_value(name)
-            config = side.estimator.RunConfig(
-                model_dir, eval_distribute=strategy, session_config=session
-            )
-            estimator = side.estimator.Estimator(identity_model, config=config)
             found = [estimator.evaluate(numbers) for _ in range(TRIES)]
             best = max(found, key=lambda metrics: metrics["rows"])
             record.update({f"evaluate:{rows}:{size}:{key}": best[key] for key in best})

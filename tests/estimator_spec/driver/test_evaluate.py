@@ -194,3 +194,18 @@ def test_an_estimator_spec(make, line):
         return es.EstimatorSpec(mode, loss=loss, eval_metric_ops={"label": metric})
 
     assert make(model_fn).evaluate(line.input_fn)["label"] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_hook_reads_the_count_of_batches(trained, line):
+    """A hook gets TensorFlow's count of evaluated batches, also after the graph is finalized."""
+    from tensorflow.python.training import evaluation as tf_evaluation
+
+    counts = []
+
+    class Read(tf1.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            counter = tf_evaluation._get_or_create_eval_step()
+            counts.append(int(run_context.session.run(counter)))
+
+    trained.evaluate(line.input_fn, steps=3, hooks=[Read()])
+    assert counts == [1, 2, 3]

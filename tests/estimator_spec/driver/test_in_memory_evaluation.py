@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+from estimator_spec.experimental import InMemoryEvaluatorHook
 
 tf1 = tf.compat.v1
 
@@ -63,6 +65,35 @@ def test_twice_in_one_program(fit, silent, events):
     silent.train(fit.input_fn, hooks=[hook], steps=3)
     silent.train(fit.input_fn, hooks=[hook], steps=3)
     assert sorted(events(silent.eval_dir())["loss"]) == [0, 2, 3]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_arrays_are_read_anew(tmp_path, events, threads):
+    """`numpy_input_fn` gives each evaluation all examples: the metrics are the same each time."""
+
+    def model_fn(features, labels, mode):
+        tf1.get_variable("weight", [], initializer=tf1.zeros_initializer())
+        mean = tf.reduce_mean(features["x"])
+        train_op = tf1.assign_add(tf1.train.get_global_step(), 1)
+        ones = tf.ones_like(features["x"])
+        metrics = {
+            "mean": tf1.metrics.mean(features["x"]),
+            "rows": tf1.metrics.true_positives(ones, ones),
+        }
+        return es.EstimatorSpec(mode, loss=mean, train_op=train_op, eval_metric_ops=metrics)
+
+    def input_fn(**arguments):
+        x = {"x": np.arange(7, dtype=np.float32)}
+        return es.numpy_input_fn(x, batch_size=2, shuffle=False, **arguments)
+
+    estimator = es.Estimator(model_fn, str(tmp_path))
+    hook = InMemoryEvaluatorHook(
+        estimator, input_fn(num_epochs=2, num_threads=threads), every_n_iter=2
+    )
+    estimator.train(input_fn(num_epochs=None), steps=5, hooks=[hook])
+    found = events(estimator.eval_dir())
+    assert found["mean"] == {0: 3.0, 2: 3.0, 4: 3.0, 5: 3.0}
+    assert set(found["rows"].values()) == {14.0 * threads}
 
 
 def test_arguments_are_checked(fit):

@@ -54,6 +54,46 @@ def test_a_single_tensor(make, line):
     np.testing.assert_allclose(found, line.x * 0.5)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_no_batch_dimension(make, line, named):
+    """A scalar among the predictions is named in the error, and whole batches may have it."""
+
+    def model_fn(features, labels, mode, params):
+        y = line.forward(features)
+        scalar = tf.reduce_sum(y)
+        return es.EstimatorSpec(mode, {"y": y, "total": scalar} if named else scalar)
+
+    estimator = make(model_fn)
+    what = "The prediction 'total'" if named else "The prediction"
+    with pytest.raises(ValueError, match=rf"^{what} has no batch .*yield_single_examples=False"):
+        list(estimator.predict(line.input_fn))
+    found = list(estimator.predict(line.input_fn, yield_single_examples=False))
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("reader", ["input_fn", "model_fn"])
+@pytest.mark.parametrize("mode", ["train", "eval", "predict"])
+def test_a_batch_size_that_is_missing(make, line, reader, mode):
+    """A program that reads params['batch_size'] without one is told which argument sets it."""
+
+    def input_fn(mode, params):
+        size = params["batch_size"] if reader == "input_fn" else 8
+        return line.input_fn(mode, {"batch_size": size})
+
+    def model_fn(features, labels, mode, params):
+        return line.model_fn(features, labels, mode, {"batch_size": params["batch_size"]})
+
+    sizes = dict.fromkeys([f"{each}_batch_size" for each in ("train", "eval", "predict")])
+    estimator = make(line.model_fn if reader == "input_fn" else model_fn, **sizes)
+    with pytest.raises(ValueError, match=rf"^{reader} reads params\['batch_size'\].*{mode}_batch"):
+        if mode == "train":
+            estimator.train(input_fn, steps=1)
+        elif mode == "eval":
+            estimator.evaluate(input_fn)
+        else:
+            list(estimator.predict(input_fn))
+
+
 @pytest.fixture
 def two_outputs(make, line):
     """A model that predicts y and its double."""

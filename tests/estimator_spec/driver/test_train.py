@@ -26,6 +26,31 @@ def test_learns(make, line):
     assert estimator.get_variable_value("global_step") == 150
 
 
+def test_the_log_of_saves(make, line, tf_log):
+    """The log says which checkpoints are saved, and reading the state file adds no line."""
+
+    class Listener(tf1.train.CheckpointSaverListener):
+        def __init__(self):
+            self.calls = []
+
+        def before_save(self, session, global_step_value):
+            self.calls.append(("before", global_step_value))
+
+        def after_save(self, session, global_step_value):
+            self.calls.append(("after", global_step_value))
+
+    make().train(line.input_fn, steps=5)
+    tf_log.clear()
+    listener = Listener()
+    make().train(line.input_fn, steps=5, saving_listeners=[listener])
+    saved = [text for text in tf_log if text.startswith("Saving checkpoints for")]
+    assert [text.split()[3] for text in saved] == ["10"]
+    assert [text for text in tf_log if text.endswith("-5 was restored, and is kept as it is.")]
+    calls = [(when, step) for step in (5, 10) for when in ("before", "after")]
+    assert listener.calls == calls
+    assert not [text for text in tf_log if "all_model_checkpoint_paths" in text]
+
+
 def test_steps_add_up_and_max_steps_do_not(make, line, tf_log):
     """`steps` counts from the current global step, `max_steps` from zero."""
     estimator = make()

@@ -67,6 +67,19 @@ def test_latest_exports_every_time(api, model):
     assert kwargs == {"assets_extra": {"a/b": "/c"}, "as_text": True, "checkpoint_path": "c-2"}
 
 
+@pytest.mark.parametrize("kind", ["LatestExporter", "FinalExporter"])
+@pytest.mark.parametrize("place", ["/nowhere/export", "gs://bucket/export", None, "elsewhere"])
+def test_a_path_of_the_estimators_own(api, model, monkeypatch, tmp_path, kind, place):
+    """A wrapper's export that is elsewhere is returned, and no file is written there."""
+    if place == "elsewhere":
+        (tmp_path / place).mkdir()
+        place = str(tmp_path / place)
+    monkeypatch.setattr(model, "export_saved_model", lambda *_, **kwargs: place)
+    exporter = getattr(api, kind)("name", lambda: None)
+    assert export(exporter, model, final=True) == place
+    assert place is None or not os.path.exists(place) or not os.listdir(place)
+
+
 def test_latest_keeps_five(api, model):
     """Older exports are deleted, other files are not."""
     others = {"temp-1500000000", "1234", "notes"}
