@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_spec.common.program_files import Program
-from estimator_spec.legacy import api_differences, program_api
+from estimator_spec.legacy import api_differences, program_api, tf1
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,13 @@ def test_programs_of_tensorflow_1(tmp_path, text, expected):
     script = tmp_path / "program.py"
     script.write_text(text)
     assert program_api.uses_tf1_names(Program(str(script))) is expected
+
+
+def test_all_names_of_a_program_of_tensorflow_1():
+    """`from tensorflow import *` gives such a program the public names of its API."""
+    names = tf1.TF1Module().__all__
+    assert {"Session", "placeholder", "nn", "optimizers"} <= set(names)
+    assert not [name for name in names if name.startswith("_")]
 
 
 def read(module: Any, name: str) -> Any:
