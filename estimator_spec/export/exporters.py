@@ -112,8 +112,10 @@ class _SavedModelExporter(Exporter):
 
 def _list_files(export: str, directory: str) -> None:
     """Lists the files of an export, unless it is elsewhere: an estimator may return any path."""
-    parent = os.path.dirname(os.path.realpath(export))
-    if parent == os.path.realpath(directory) and os.path.isdir(export):
+    paths = (os.path.dirname(export), directory.rstrip("/"))
+    if "://" not in export:
+        paths = (os.path.dirname(os.path.realpath(export)), os.path.realpath(directory))
+    if paths[0] == paths[1] and tf.io.gfile.isdir(export):
         listed_files.list_files(export)
 
 

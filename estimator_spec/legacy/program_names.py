@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from estimator_spec.legacy import tensorflow_names
 from estimator_spec.program_source.names import ROOTS, Chain, Meaning, Names
 
 _ROOTS = ("tensorflow", "tensorflow_estimator")
@@ -43,8 +44,17 @@ def uses(names: Names) -> Iterator[Use]:
             yield from _imported(definition.statement, definition.node)
         elif isinstance(definition.statement, ast.ImportFrom):
             yield from _imported_from(definition.statement, definition.node)
+    stars = [
+        (definition.statement.module or "", definition.values[0])
+        for definition in names.definitions
+        if definition.name == "*" and isinstance(definition.statement, ast.ImportFrom)
+    ]
     for chain in names.chains:
         last = chain.nodes[-1]
+        for module, value in () if chain.is_bound else stars:
+            if tensorflow_names.versions_of(f"{module}.{chain.name}"):
+                full = ".".join([module, chain.name, *chain.attributes])
+                yield Use(last.lineno, full, False, value is not None and value.from_tensorflow)
         for meaning in names.meanings(chain)[0]:
             full = meaning.value.full
             if _is_of_module(meaning, chain):

@@ -31,6 +31,7 @@ class TF1Module(types.ModuleType):
         super().__init__(tf.__name__, tf.__doc__)
         for name in ("__file__", "__path__", "__spec__", "__version__"):
             setattr(self, name, getattr(tf, name))
+        self.__all__ = [name for name in dir(self) if not name.startswith("_")]
 
     def __getattr__(self, name: str) -> Any:
         if name not in SHARED:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -24,7 +25,10 @@ _NAME = _MODULE - {"ModuleNotFoundError"}
 _EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
 # Modules that TensorFlow has for sure.
 _PRESENT = ("tensorflow", "tensorflow.compat", "tensorflow.compat.v1", "tensorflow.compat.v2")
-_Try = ast.Try | ast.TryStar
+if sys.version_info >= (3, 11):
+    _Try = ast.Try | ast.TryStar
+else:
+    _Try = ast.Try
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,19 @@
 """Finds the programs that files belong to, and what `run` would decide for each of them.
 
 A main file is one that is run: it tests `__name__`, or does something at its top and no other file
-imports it, or is a notebook. A module has the API of the programs that reach it. Where no main file
-does, the others around it decide; without any, all files together are the program.
+imports it, or is a notebook. A module has the API of the programs that reach it, also of main files
+beside it that aren't among the files. Where no main file does, the others around it decide; without
+any, all files together are the program.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import re
+import tokenize
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from estimator_spec.common import program_files
@@ -85,6 +89,8 @@ class Programs:
                 self._sources.add(path, notebooks[path])
             if path in notebooks or not path.endswith(".ipynb"):
                 self._read(path)
+        for path in _beside(self._shown):
+            self._read(path)
         imported = {path for main, found in self._reached.items() for path in found if path != main}
         self._mains = {
             path: self._api(found)
@@ -109,7 +115,7 @@ class Programs:
         file = self._files[path]
         return file.tests_name or (file.does_something and path not in imported)
 
-    def _api(self, files: Sequence[str] | frozenset[str]) -> Api:
+    def _api(self, files: Iterable[str]) -> Api:
         return Api.TF1 if any(self._files[path].is_of_tf1 for path in files) else Api.TF2
 
     def place(self, path: str) -> Place:
@@ -123,12 +129,16 @@ class Programs:
             mains = self._around(path)
         mains = mains or [path]
         by_api = {
-            api: tuple(self._shown[main] for main in mains if self._mains.get(main) is api)
+            api: tuple(
+                self._shown.get(main) or os.path.relpath(main)
+                for main in mains
+                if self._mains.get(main) is api
+            )
             for api in (Api.TF1, Api.TF2)
         }
         apis = {self._mains.get(main) or self._api(self._reached[main]) for main in mains}
         if not self._mains:
-            apis = {self._api(list(self._reached))}
+            apis = {self._api(self._reached.keys() & self._shown.keys())}
         api = Api.EITHER if len(apis) > 1 else apis.pop()
         left = {name for name, path in file.imports.items() if path and path not in self._shown}
         return Place(api, by_api, self._starts(path, mains), frozenset(left), file.neighbours)
@@ -138,7 +148,7 @@ class Programs:
         folder = os.path.dirname(path)
         while True:
             start = os.path.join(folder, "")
-            found = [main for main in self._mains if main.startswith(start)]
+            found = [main for main in self._mains if main.startswith(start) and main in self._shown]
             if found or folder == os.path.dirname(folder):
                 return found
             folder = os.path.dirname(folder)
@@ -153,6 +163,26 @@ class Programs:
             and any(self._files[each].is_eager for each in self._reached[main])
             for main in mains
         )
+
+
+def _beside(paths: Collection[str]) -> Iterator[str]:
+    """Yields other modules of the directories of files which mention one of these by its name."""
+    by_folder: dict[str, set[str]] = {}
+    for path in paths:
+        name, suffix = os.path.splitext(os.path.basename(path))
+        if suffix == ".py" and name not in ("__init__", "__main__"):
+            by_folder.setdefault(os.path.dirname(path), set()).add(name)
+    for folder, names in by_folder.items():
+        pattern = re.compile(rf"^\s*(from|import)\b.*\b({'|'.join(map(re.escape, names))})\b", re.M)
+        for name in sorted(os.listdir(folder)):
+            path = os.path.realpath(os.path.join(folder, name))
+            if not name.endswith(".py") or path in paths:
+                continue
+            with contextlib.suppress(OSError, SyntaxError, UnicodeDecodeError):
+                with tokenize.open(path) as file:
+                    text = file.read()
+                if pattern.search(text):
+                    yield path
 
 
 def _file(names: Names, neighbours: Recorded, modules: Mapping[str, str]) -> _File:

@@ -215,13 +215,16 @@ class Reader(States):
 
     def _joined_string(self, node: ast.JoinedStr) -> None:
         outer, self._string = self._string, node
+        self._fields(node)
+        self._string = outer
+
+    def _fields(self, node: ast.JoinedStr) -> None:
+        """Reads the fields of an f-string, and those in their formats."""
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 self._visit(part.value)
                 if isinstance(part.format_spec, ast.JoinedStr):
-                    self._joined_string(part.format_spec)
-                    self._string = node
-        self._string = outer
+                    self._fields(part.format_spec)
 
     def _named_expression(self, node: ast.NamedExpr) -> None:
         self._visit(node.value)

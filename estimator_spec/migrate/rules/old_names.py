@@ -11,10 +11,9 @@
 - unsupported-names: removed names that nothing replaces become stand-ins, and lines of the report.
   A stand-in keeps the program's imports working; its use raises an error that says what to do.
 
-They don't follow names through other modules of the program, or modules of TensorFlow that become
-arguments, attributes or elements, which `unfollowed` finds for the report; don't expand
-`from module import *`; and don't keep an import for a module that isn't migrated with this one,
-unless `__all__` lists the name.
+They don't follow modules of TensorFlow that become arguments, attributes or elements, which
+`unfollowed` finds for the report; don't expand `from module import *`; and don't keep an import for
+a module that isn't migrated with this one, unless `__all__` lists the name.
 """
 
 from __future__ import annotations

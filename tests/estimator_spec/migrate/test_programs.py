@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,41 @@ def test_modules_of_a_package(tmp_path: Path) -> None:
     assert new["layers"].startswith(TF1)
     assert new["model"].startswith(("import", TF1))
     assert "disable_v2_behavior" in new["model"]
+
+
+def test_a_module_alone(tmp_path: Path) -> None:
+    """A module that is given without its program is read as the program beside it says."""
+    task = f"{TF2}from trainer import layers\ntf.Session()\n{GUARD}"
+    paths = write(tmp_path, trainer____init__="", trainer__task=task, trainer__layers=TF2 + DROP)
+    assert migrated(paths[2:])["layers"].startswith(TF1)
+    write(tmp_path, trainer__task=task.replace("tf.Session()", ""))
+    assert migrated(paths[2:])["layers"] == TF2 + DROP
+
+
+def test_a_notebook_is_a_main_file(tmp_path: Path) -> None:
+    """A module that a notebook imports has the API of the notebook, broken cells or not."""
+    sources = [
+        "print 'old'",
+        f"%matplotlib inline\n{TF2}import layers",
+        "tf.Session()\nlayers.drop",
+    ]
+    cells = [
+        {
+            "cell_type": "code",
+            "source": text,
+            "metadata": {},
+            "outputs": [],
+            "execution_count": None,
+        }
+        for text in sources
+    ]
+    notebook = tmp_path / "train.ipynb"
+    notebook.write_text(
+        json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
+    )
+    paths = write(tmp_path, layers=TF2 + DROP)
+    assert migrated(paths)["layers"] == TF2 + DROP
+    assert migrated([str(notebook), *paths])["layers"].startswith(TF1)
 
 
 def test_two_programs_in_a_directory(tmp_path: Path) -> None:
