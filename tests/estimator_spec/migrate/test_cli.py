@@ -90,7 +90,8 @@ def test_a_library_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     path = tmp_path / "a.py"
     path.write_text(
         "import tensorflow as tf\nslim = tf.contrib.slim\nslim.conv2d(slim.flatten(x))\n"
-        "tf.contrib.layers.fully_connected(x)\nfrom tensorflow.contrib import layers\nlayers.flatten\n"
+        "tf.contrib.layers.fully_connected(x)\n"
+        "from tensorflow.contrib import layers\nlayers.flatten\n"
     )
     assert cli.main(["--write", str(path)]) == 0
     lines = capsys.readouterr().err.splitlines()
