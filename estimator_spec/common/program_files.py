@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from estimator_spec.common import syntax_advice
+
 # Packages that a command provides, whatever the path has, with the names that they lack today.
 PROVIDED = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns")
 
@@ -301,7 +303,7 @@ class _Reader:
             try:
                 self._read[file] = Source(file, parse(file), module.package)
             except SyntaxError as error:
-                reason = f"This isn't Python 3 ({error.msg}). Convert the file first."
+                reason = f"This isn't Python 3: {syntax_advice.explain(error, shown)}"
                 self._add(Unread(f"{shown}:{error.lineno}", shown, reason, stops))
                 return
             except OSError as error:

@@ -61,6 +61,7 @@ class Command(NamedTuple):
         as_tf1: whether the program gets TensorFlow 1's API; None detects it.
         also: installed packages that get it, too.
         check: whether to check the program instead of running it.
+        directory: the directory that a module is found from.
     """
 
     program: str
@@ -70,11 +71,12 @@ class Command(NamedTuple):
     as_tf1: bool | None = None
     also: tuple[str, ...] = ()
     check: bool = False
+    directory: str = "."
 
     @property
     def source(self) -> program_files.Program:
         """The program, whose files can be found."""
-        return program_files.Program(self.program, self.is_module)
+        return program_files.Program(self.program, self.is_module, self.directory)
 
 
 def parse(arguments: Sequence[str]) -> Command:

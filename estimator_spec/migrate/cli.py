@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         rules = Options(Target(options.to), frozenset(options.only), options.markers)
         found = list(files.find(options.paths, options.outtree))
         if options.outtree:
-            files.check_places(found, options.outtree)
+            files.check_places(found, options.outtree, options.overwrite)
         results = list(runner.migrate_files([file for file, _ in found], rules, options.jobs))
     except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
@@ -106,6 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="write all files below DIR instead, each at its path from this directory",
     )
+    add("--overwrite", action="store_true", help="let --outtree replace files that DIR has")
     add("--only", action="append", default=[], metavar="RULE", help="apply this rule; repeatable")
     add("--list-rules", action="store_true", help="list the rules")
     add("--markers", action="store_true", help="add a comment where an old name remains")

@@ -121,15 +121,17 @@ def _files_in(root: str, tree: str | None) -> Iterator[str]:
                 yield os.path.join(directory, name)
 
 
-def check_places(found: Sequence[tuple[str, str]], tree: str) -> None:
+def check_places(found: Sequence[tuple[str, str]], tree: str, overwrites: bool = False) -> None:
     """Checks that files can be written to an output tree.
 
     Args:
         found: pairs of a file and its place in the tree.
         tree: the tree.
+        overwrites: whether files that are there may be replaced.
 
     Raises:
-        ValueError: two files have one place, or a file's place is that of a file to migrate.
+        ValueError: two files have one place, a file's place is that of a file to migrate, or there
+            is a file already.
     """
     sources = {os.path.realpath(file) for file, _ in found}
     by_place: dict[str, str] = {}
@@ -145,4 +147,7 @@ def check_places(found: Sequence[tuple[str, str]], tree: str) -> None:
                 f"{file!r} would overwrite {place!r}, a file to migrate: --write changes files "
                 "where they are."
             )
+        path = os.path.join(tree, relative)
+        if not overwrites and os.path.lexists(path):
+            raise ValueError(f"{path!r} exists: take a new directory, or --overwrite its files.")
         by_place[place] = file

@@ -12,8 +12,8 @@ import multiprocessing
 import sys
 from collections.abc import Iterator, Sequence
 
-from estimator_spec.common import program_files
-from estimator_spec.migrate import files, migration
+from estimator_spec.common import program_files, syntax_advice
+from estimator_spec.migrate import files, migration, notebook_text, notebooks
 from estimator_spec.migrate.migration import Options
 from estimator_spec.migrate.program import ROOTS
 from estimator_spec.migrate.results import Changed, Failed, Result, Skipped, Unchanged
@@ -34,18 +34,16 @@ def migrate_file(path: str, options: Options) -> Result:
         return Skipped(path, f"it has the comment `{migration.SKIP}`")
     try:
         if path.endswith(".ipynb"):
-            from estimator_spec.migrate import notebooks
-
             try:
                 done = notebooks.migrate_notebook(source, options)
-            except notebooks.OtherLanguageError as error:
+            except notebook_text.OtherLanguageError as error:
                 return Skipped(path, str(error))
-            except notebooks.NotebookError as error:
+            except notebook_text.NotebookError as error:
                 return Failed(path, str(error))
         else:
             done = migration.migrate(source, options)
     except SourceError as error:
-        return Failed(path, f"isn't Python 3: {error}")
+        return Failed(path, _reason(path, source, error))
     except ImportError:
         raise
     except Exception as error:  # A fault of a rule must not end the run of the other files.
@@ -53,6 +51,18 @@ def migrate_file(path: str, options: Options) -> Result:
     if done.source == source:
         return Unchanged(path, done.findings)
     return Changed(path, source, done.source, done.rewrites, done.findings)
+
+
+def _reason(path: str, source: str, error: SourceError) -> str:
+    """Returns why a module can't be parsed: the line, and the next step."""
+    try:
+        ast.parse(source)
+    except SyntaxError as found:
+        explained = syntax_advice.explain(found, path)
+        return f"isn't Python 3, line {found.lineno or 1}: {explained}"
+    except (ValueError, RecursionError):
+        pass
+    return f"isn't Python 3: {error}"
 
 
 def imported_names(paths: Sequence[str]) -> frozenset[str]:

@@ -110,11 +110,13 @@ def _run_on_ours(options: Options, script: str, arguments: Sequence[str]) -> Non
     """Runs the program with the removed names put back."""
     from estimator_spec.legacy import run
 
-    program = [script]
-    if options.directory is not None:
+    if options.directory is None:
+        command = run.parse([*options.run_options, script, *arguments])
+    else:
         sys.path[0] = options.directory
-        program = ["-m", script]
-    run.run(run.parse([*options.run_options, *program, *arguments]))
+        command = run.parse([*options.run_options, "-m", script, *arguments])
+        command = command._replace(directory=options.directory)
+    run.run(command)
 
 
 if __name__ == "__main__":

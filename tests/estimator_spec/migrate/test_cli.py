@@ -52,8 +52,8 @@ def test_outtree(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """`--outtree` writes all files elsewhere, at the paths of the differences, or none of them."""
     tree = tmp_path / "tree"
     monkeypatch.chdir(program)
-    for _ in range(2):
-        assert cli.main(["--outtree", "tree", "."]) == 3
+    for options in ([], ["--overwrite"]):
+        assert cli.main(["--outtree", "tree", *options, "."]) == 3
         assert sorted(path.name for path in tree.rglob("*")) == ["new.py", "old.py"]
     assert (tree / "old.py").read_text() == NEW
     assert (program / "old.py").read_text() == OLD
@@ -65,14 +65,54 @@ def test_outtree(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert (program / "package" / "old.py").read_text() == OLD
 
 
+@pytest.mark.parametrize("there", ["file", "directory", "link"])
+def test_outtree_overwrites_nothing(
+    program: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    there: str,
+) -> None:
+    """A file of the output tree is replaced with `--overwrite` only; without it none is written."""
+    monkeypatch.chdir(program)
+    place = program / "tree" / "old.py"
+    place.parent.mkdir()
+    if there == "file":
+        place.write_text("mine = 1\n")
+    elif there == "directory":
+        place.mkdir()
+    else:
+        place.symlink_to("nothing")
+    with pytest.raises(SystemExit) as raised:
+        cli.main(["--outtree", "tree", "new.py", "old.py"])
+    assert raised.value.code == 2
+    assert "tree/old.py' exists: take a new directory, or --overwrite" in capsys.readouterr().err
+    assert [path.name for path in place.parent.iterdir()] == ["old.py"]
+    status = cli.main(["--outtree", "tree", "--overwrite", "new.py", "old.py"])
+    assert status == (3 if there == "directory" else 0)
+    assert there == "directory" or place.read_text() == NEW
+
+
 def test_a_file_that_cannot_be_parsed(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file that isn't Python 3 fails, by name, and is left alone; the others are migrated."""
     broken = program / "package" / "broken.py"
     before = broken.read_bytes()
     assert cli.main(["--write", str(program)]) == 3
-    assert "broken.py: failed: isn't Python 3" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "broken.py: failed: isn't Python 3, line 1: Missing parentheses" in told
+    assert f"`python -m fissix -w {broken}` (pip install fissix)" in told
+    assert "<unknown>" not in told
     assert broken.read_bytes() == before
     assert (program / "old.py").read_text() == NEW
+
+
+def test_tabs_of_python_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file whose tabs only Python 2 understands fails with its line, and what expands them."""
+    path = tmp_path / "a.py"
+    path.write_text("import tensorflow as tf\nif tf:\n\tx = 1\n        y = tf.estimator\n")
+    assert cli.main([str(path)]) == 3
+    told = capsys.readouterr().err
+    assert "isn't Python 3, line 4: inconsistent use of tabs" in told
+    assert f"`expand -i -t 8 {path}`" in told
 
 
 def test_old_names_that_remain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,26 +326,28 @@ def test_verify_compares_the_program_before_and_after(
     assert compared == [[[], *rest], [["-m", "old"], *rest]]
 
 
-TRAINING = """
-import sys
+MODEL = """
 import tensorflow as tf
-
-tf1 = tf.compat.v1
 
 
 def model_fn(features, labels, mode):
-    weight = tf1.get_variable("weight", [], initializer=tf1.ones_initializer())
+    weight = tf.get_variable("weight", [], initializer=tf.ones_initializer())
     loss = tf.square(weight * features["x"] - labels)
-    step = tf1.train.get_or_create_global_step()
-    train_op = tf1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+    step = tf.train.get_or_create_global_step()
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, step)
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 def input_fn():
     return tf.data.Dataset.from_tensors(({"x": 2.0}, 1.0)).repeat()
+"""
+TASK = """
+import sys
+import tensorflow as tf
+from trainer import model
 
-
-tf.estimator.Estimator(model_fn, sys.argv[1]).train(input_fn, steps=2)
+tf.logging.set_verbosity(tf.logging.WARN)
+tf.estimator.Estimator(model.model_fn, sys.argv[1]).train(model.input_fn, steps=2)
 """
 
 
@@ -313,12 +355,17 @@ tf.estimator.Estimator(model_fn, sys.argv[1]).train(input_fn, steps=2)
 def test_verify_runs_both_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """`--verify` trains the program as it was and as it is rewritten, and they agree."""
-    (tmp_path / "train.py").write_text(TRAINING)
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["--write", "--verify", "train.py model", "train.py"]) == 0
+    """`--verify` trains a module of TensorFlow 1, found from `--root`, and its rewritten copy."""
+    package, elsewhere = tmp_path / "code" / "trainer", tmp_path / "elsewhere"
+    package.mkdir(parents=True)
+    elsewhere.mkdir()
+    for name, text in (("__init__", ""), ("model", MODEL), ("task", TASK)):
+        (package / f"{name}.py").write_text(text)
+    monkeypatch.chdir(elsewhere)
+    arguments = ["--write", "--root", "../code", "--verify", "-m trainer.task model", "../code"]
+    assert cli.main(arguments) == 0
     assert "The two agree in all 10 items." in capfd.readouterr().out
-    assert "tf.estimator" not in (tmp_path / "train.py").read_text()
+    assert "tf.estimator" not in (package / "task.py").read_text()
 
 
 def test_verify_refuses_a_program_elsewhere(program: Path, tmp_path: Path) -> None:

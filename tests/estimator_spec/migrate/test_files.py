@@ -32,7 +32,9 @@ def test_places_in_a_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     found = list(files.find(["a", f"{tmp_path}/b/", "x/../a"]))
     assert [place for _, place in found] == ["a/m.py", "b/m.py"]
-    files.check_places(found, "out")
+    files.check_places(found, "out", overwrites=True)
+    with pytest.raises(ValueError, match="'out/a/m.py' exists: take a new directory"):
+        files.check_places(found, "out")
     assert [place for _, place in files.find(["a/m.py"])] == ["a/m.py"]
     assert "out/a/m.py" not in [place for _, place in files.find(["."], "out")]
     with pytest.raises(ValueError, match="'a/m.py' would overwrite .* --write changes"):
