@@ -8,8 +8,10 @@ exist. `run`, `run --check`, `doctor`, `migrate` and `compare` take a program's 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib
+import importlib.metadata
 import os
 import pkgutil
 import site
@@ -205,8 +207,30 @@ def library_directories() -> tuple[str, ...]:
 
 
 def is_own(file: str) -> bool:
-    """Returns whether a file is a program's, not of Python's library or an installed package."""
-    return not os.path.realpath(file).startswith(library_directories())
+    """Returns whether a file is a program's, not of Python's library or an installed package.
+
+    A package is installed, too, where `pip install --target` has put it.
+    """
+    path = os.path.realpath(file)
+    if path.startswith(library_directories()):
+        return False
+    while path != os.path.dirname(path):
+        path, name = os.path.split(path)
+        if name in _installed_in(path):
+            return False
+    return True
+
+
+@functools.cache
+def _installed_in(folder: str) -> frozenset[str]:
+    """Returns the entries of a directory that belong to distributions installed in it."""
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.endswith(".dist-info"):
+                distribution = importlib.metadata.Distribution.at(entry.path)
+                found.update(file.parts[0] for file in distribution.files or ())
+    return frozenset(found)
 
 
 def parse(path: str) -> ast.Module:
@@ -223,19 +247,105 @@ def parse(path: str) -> ast.Module:
             raise SyntaxError(str(error)) from None
 
 
-def find_files(program: Program, python_path: str | None = None) -> Files:
+class Sources:
+    """Parsed files, for the files of several programs that share some."""
+
+    _NUM_TREES = 256  # a tree takes some megabytes
+
+    def __init__(self) -> None:
+        self._trees: dict[str, ast.Module] = {}
+        self._imports: dict[tuple[str, str], tuple[_Import, ...]] = {}
+        self._changes: dict[str, int] = {}
+
+    def add(self, path: str, tree: ast.Module) -> None:
+        """Adds the tree of a file that isn't a module, such as a notebook."""
+        self._trees[path] = tree
+
+    def parse(self, path: str) -> ast.Module:
+        """Parses a file; see `parse`."""
+        if path not in self._trees:
+            while len(self._trees) >= self._NUM_TREES:
+                del self._trees[next(iter(self._trees))]
+            self._trees[path] = parse(path)
+        return self._trees[path]
+
+    def imports(self, source: Source, module: Module) -> tuple[_Import, ...]:
+        """Returns the modules that a file may import."""
+        key = (source.path, module.package)
+        if key not in self._imports:
+            self._imports[key] = tuple(_imports(source.tree, module))
+        return self._imports[key]
+
+    def line_that_changes_path(self, source: Source) -> int:
+        """Returns the first line that changes `sys.path`; 0 if none does."""
+        if source.path not in self._changes:
+            self._changes[source.path] = _line_that_changes_path(source.tree)
+        return self._changes[source.path]
+
+
+def as_modules(program: Program) -> Iterator[Program]:
+    """Yields the modules that a script is, from the current directory and from those around it."""
+    file = program.file()
+    if program.is_module or file is None or not file.endswith(".py"):
+        return
+    file = os.path.realpath(file)
+    here, folder = os.path.realpath("."), os.path.dirname(file)
+    around = []
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        around.append(folder)
+    for folder in sorted(around, key=lambda each: each != here):
+        parts = os.path.relpath(file, folder)[:-3].split(os.sep)
+        module = Program(".".join(parts), True, folder)
+        if all(part.isidentifier() for part in parts) and module.file() is not None:
+            yield module
+
+
+def find_files_as_started(program: Program, sources: Sources) -> Files:
+    """Returns the files of a program, started as a script or as the module that finds most of them.
+
+    Args:
+        program: a script.
+        sources: the files that other programs have.
+    """
+    best = find_files(program, sources=sources)
+    missing = _not_found(best)
+    for module in as_modules(program):
+        if not missing:
+            break
+        if "" in missing or any(_has_module(module.directory, name) for name in missing):
+            files = find_files(module, sources=sources)
+            if len(_not_found(files)) < len(missing):
+                best, missing = files, _not_found(files)
+    return best
+
+
+def _not_found(files: Files) -> set[str]:
+    """Returns the first parts of the modules that weren't found; '' for relative imports."""
+    return {each.name.split(".")[0] for each in files.unread if each.name}
+
+
+def _has_module(folder: str, name: str) -> bool:
+    path = os.path.join(folder, name)
+    return os.path.isdir(path) or os.path.isfile(f"{path}.py")
+
+
+def find_files(
+    program: Program, python_path: str | None = None, sources: Sources | None = None
+) -> Files:
     """Returns the files of a program.
 
     Args:
         program: the program.
         python_path: value of PYTHONPATH in its process. None: this one's.
+        sources: the files that other programs have.
     """
     importlib.invalidate_caches()
     main = program.main()
     if main is None or main.file is None:
         reason = f"There is no {'module' if program.is_module else 'file'} {program.name!r}."
         return Files((), (Unread(program.name, program.name, reason, True),))
-    return _Reader(program, program.path(python_path)).read(main)
+    return _Reader(program, program.path(python_path), sources or Sources()).read(main)
 
 
 class _Import(NamedTuple):
@@ -257,8 +367,9 @@ class _Import(NamedTuple):
 class _Reader:
     """Follows the imports of a program."""
 
-    def __init__(self, program: Program, path: Sequence[str]) -> None:
+    def __init__(self, program: Program, path: Sequence[str], sources: Sources) -> None:
         self._root = program.root
+        self._sources = sources
         self._path = path
         self._read: dict[str, Source] = {}
         self._unread: dict[tuple[str, str], Unread] = {}
@@ -301,7 +412,7 @@ class _Reader:
                 self._add(Unread(shown, module.name, "It is compiled, not Python source.", False))
                 return
             try:
-                self._read[file] = Source(file, parse(file), module.package)
+                self._read[file] = Source(file, self._sources.parse(file), module.package)
             except SyntaxError as error:
                 reason = f"This isn't Python 3: {syntax_advice.explain(error, shown)}"
                 self._add(Unread(f"{shown}:{error.lineno}", shown, reason, stops))
@@ -309,11 +420,11 @@ class _Reader:
             except OSError as error:
                 self._add(Unread(shown, shown, f"It can't be read: {error.strerror}.", stops))
                 return
-        tree = self._read[file].tree
-        line = _line_that_changes_path(tree)
+        source = self._read[file]
+        line = self._sources.line_that_changes_path(source)
         if line and not self._changes_path:
             self._changes_path = f"{shown}:{line}"
-        for each in _imports(tree, module):
+        for each in self._sources.imports(source, module):
             self._follow(each, f"{shown}:{each.line}", stops and each.stops)
 
     def _add(self, unread: Unread) -> None:

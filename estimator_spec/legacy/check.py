@@ -9,24 +9,22 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
-import functools
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
-
-import tensorflow as tf
 
 from estimator_spec.common import program_files
 from estimator_spec.legacy import (
     call_sites,
-    modules,
-    names,
+    old_names,
+    program_api,
     program_names,
-    tf1,
+    python2_names,
+    tensorflow_names,
     unsupported_names,
 )
-from estimator_spec.legacy.module_spellings import is_removed, prefixes
+from estimator_spec.legacy.old_names import Fate
 from estimator_spec.legacy.program_names import Use
 from estimator_spec.program_source.modules import Modules
 
@@ -67,11 +65,13 @@ class Check:
             that the program needs to start and that can't be read.
         files: the files that were read, relative to the program's directory.
         unread: modules that couldn't be read.
+        names: all names of TensorFlow that the program uses, old or not.
     """
 
     findings: tuple[Finding, ...]
     files: tuple[str, ...]
     unread: tuple[program_files.Unread, ...]
+    names: frozenset[str] = frozenset()
 
     def count(self, outcome: Outcome) -> int:
         """Returns the number of names with an outcome."""
@@ -85,6 +85,11 @@ class Check:
     def lines(self) -> Iterator[str]:
         """Yields what was read and what wasn't, as text."""
         yield f"Files read: {len(self.files)}: {', '.join(self.files)}."
+        installed = tensorflow_names.installed()
+        known = tensorflow_names.recorded(installed)
+        if installed is None or installed.split(".")[:2] != known.split(".")[:2]:
+            what = f"TensorFlow {installed}'s" if installed else "TensorFlow isn't installed: its"
+            yield f"{what} names are taken to be those of {known}."
         for each in self.unread:
             if not each.stops:  # else it is a finding
                 yield f"{each.place}: not read: {each.name or 'a module'}. {each.reason}"
@@ -112,15 +117,18 @@ def main(program: program_files.Program, as_tf1: bool | None) -> int:
 def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
     """Returns what becomes of the old names of a program and its modules; see `main`."""
     if as_tf1 is None:
-        as_tf1 = tf1.uses_tf1_names(program)
+        as_tf1 = program_api.uses_tf1_names(program)
     files = program_files.find_files(program)
-    found = []
+    found, used = [], set[str]()
     for source, read in Modules(files).all():
         shown = os.path.relpath(source.path, program.root)
         for use in sorted(set(program_names.uses(read))):
+            used.add(use.name)
             verdict = _verdict(use, source.tree, as_tf1)
             if verdict is not None:
                 found.append(Finding(f"{shown}:{use.line}", use.name, *verdict))
+        for line, name, text in python2_names.find(source.tree):
+            found.append(Finding(f"{shown}:{line}", name, Outcome.REFUSED, text))
     for each in files.unread:
         if each.stops:
             found.append(Finding(each.place, each.name, Outcome.REFUSED, each.reason))
@@ -128,97 +136,35 @@ def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
         tuple(found),
         tuple(os.path.relpath(source.path, program.root) for source in files.read),
         files.unread,
+        frozenset(used),
     )
 
 
 def _verdict(use: Use, tree: ast.Module, as_tf1: bool) -> tuple[Outcome, str] | None:
     """Returns the outcome of a use, and its text; None for a name that isn't old."""
-    module, name = _split(use.name)
-    if module is not None:
-        now = _restored(module, name)
-        if now is not None:
-            return Outcome.RESTORED, f"Now {now}."
-    parent, _, last = use.name.rpartition(".")
-    has_stand_in = is_removed(use.name) or unsupported_names.is_listed(parent, last)
-    if has_stand_in:
-        reason = unsupported_names.advice(parent, last)
+    # A program of TensorFlow 1 has the first generation of canned estimators.
+    full = program_api.name_in_tf1(use.name) if as_tf1 and use.from_tensorflow else use.name
+    old = old_names.find(full, also_on_tpu=False)
+    is_listed = old is not None and old.fate is not Fate.GONE
+    if old is not None and is_listed:
+        if old.fate is Fate.MODULE:
+            return Outcome.RESTORED, "Now a module with the restored names."
+        if old.ours:
+            return Outcome.RESTORED, f"Now {old.ours}."
+        reason = old.advice or unsupported_names.advice(*use.name.rpartition(".")[::2])
     else:
+        version = tensorflow_names.recorded(tensorflow_names.installed())
         relative = use.name.partition(".")[2]
-        if use.from_tensorflow and tf1.is_only_in_tf1(relative):
+        if use.from_tensorflow and tensorflow_names.is_only_in_tf1(relative, version):
             if as_tf1:
                 return Outcome.RESTORED, f"Now tensorflow.compat.v1.{relative}."
             reason = f"Only TensorFlow 1 has it: try `run --tf1`, or tf.compat.v1.{relative}."
-        elif _is_in_tensorflow(use, as_tf1):
+        elif tensorflow_names.exists(use.name, version):
             return None
         else:
-            reason = f"TensorFlow {tf.__version__} doesn't have it."
+            reason = f"TensorFlow {version} doesn't have it."
     if call_sites.handled_at(tree, use.line) & _ERRORS:
         return Outcome.HANDLED, "The program handles that it is missing."
-    if use.is_import and has_stand_in:
+    if use.is_import and is_listed:
         return Outcome.STAND_IN, f"It can be imported, not used. {reason}"
     return Outcome.REFUSED, reason
-
-
-@functools.cache
-def _table() -> dict[str, dict[str, str]]:
-    """Returns the present names by removed module and old name."""
-    table: dict[str, dict[str, str]] = {}
-    for row in names.rows():
-        if row.when is names.When.ALWAYS:
-            for module in row.modules():
-                table.setdefault(module, {})[row.name] = row.ours
-    for module in (*table, *names.libraries_by_module()):
-        for prefix in prefixes(module):
-            table.setdefault(prefix, {})
-    return table
-
-
-def _split(full: str) -> tuple[str | None, str]:
-    """Returns the longest module of the table that a name is in, and the next part of the name."""
-    for module in prefixes(full):
-        if module in _table():
-            return module, full[len(module) + 1 :].partition(".")[0]
-    return None, ""
-
-
-def _restored(module: str, name: str) -> str | None:
-    """Returns the present name of an old one, or None."""
-    if not name:
-        return "a module with the restored names" if is_removed(module) else None
-    if name in _table()[module]:
-        return _table()[module][name]
-    for library in names.libraries_by_module().get(module, ()):
-        if name in modules.public_names(library):
-            return f"{library}.{name}"
-    return None
-
-
-def _is_in_tensorflow(use: Use, as_tf1: bool) -> bool:
-    """Returns whether this TensorFlow has a name, as far as its modules tell."""
-    if use.name.startswith("tensorflow.python"):
-        return _has_file(use.name.split(".")[1:])
-    if not use.name.startswith("tensorflow."):
-        return True
-    roots = (tf.compat.v1, tf) if as_tf1 and use.from_tensorflow else (tf,)
-    return any(_has(root, use.name.split(".")[1:]) for root in roots)
-
-
-def _has(found: object, parts: Sequence[str]) -> bool:
-    for part in parts:
-        if not tf1.is_plain_module(found):
-            return True  # a class or a function; or Keras, which must not be loaded here
-        if part not in dir(found):
-            return False
-        found = vars(found).get(part)
-    return True
-
-
-def _has_file(parts: Sequence[str]) -> bool:
-    """Returns whether TensorFlow has the file of a private module or of what may be in it."""
-    folder = os.path.dirname(tf.__file__)
-    for number, part in enumerate(parts):
-        inside = os.path.join(folder, part)
-        if not os.path.isdir(inside):
-            return os.path.isfile(inside + ".py") or number == len(parts) - 1
-        folder = inside
-    return True

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from estimator_spec.common import legacy_keras, program_files
-from estimator_spec.legacy import installation, tf1
+from estimator_spec.legacy import installation, program_api, tf1
 from tpu_columns import environment
 
 _STARTUP = os.path.join(os.path.dirname(os.path.realpath(__file__)), "startup")
@@ -45,6 +45,6 @@ def activate(values: Mapping[str, Any]) -> None:
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     as_tf1 = values["as_tf1"]
     if as_tf1 is None:
-        as_tf1 = main is not None and tf1.uses_tf1_names(program_files.Program(main))
+        as_tf1 = main is not None and program_api.uses_tf1_names(program_files.Program(main))
     installation.install(replace=True)
     tf1.enable(as_tf1, tuple(values["also"]))

@@ -7,13 +7,12 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
-import pkgutil
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from estimator_spec.legacy import call_sites, stand_ins, unsupported_names
+from estimator_spec.legacy import call_sites, library_names, stand_ins, unsupported_names
 
 # tensorflow.python.layers.normalization, which tf_slim uses, imports a name that tf_keras lacks.
 _MOVED = {"tf_keras.legacy_tf_layers": "tf_keras.src.legacy_tf_layers"}
@@ -82,14 +81,16 @@ class LegacyModule(types.ModuleType):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        rest = [name for library in self._libraries for name in _exported_names(library)]
+        rest = [
+            name for library in self._libraries for name in library_names.exported_names(library)
+        ]
         return sorted({*super().__dir__(), *self._legacy_names, *rest})
 
     def find_module(self, name: str) -> types.ModuleType | None:
         """Returns the module that an import of a submodule gives, or None."""
         for library in self._libraries:
             # Not by attribute: a package may have a function of the submodule's name.
-            if name in _submodules(library):
+            if name in library_names.submodules(library):
                 return importlib.import_module(f"{library}.{name}")
         found = getattr(self, name, None)
         return found if isinstance(found, types.ModuleType) else None
@@ -98,7 +99,7 @@ class LegacyModule(types.ModuleType):
         """Returns a function that returns a library's object of a name, or None."""
         if not name.startswith("__"):
             for library in self._libraries:
-                if name in public_names(library):
+                if name in library_names.public_names(library):
                     return functools.partial(_read, library, name)
         return None
 
@@ -108,29 +109,6 @@ def _read(library: str, name: str) -> Any:
     module = importlib.import_module(library)
     found = getattr(module, name, None)
     return importlib.import_module(f"{library}.{name}") if found is None else found
-
-
-def public_names(library: str) -> frozenset[str]:
-    """Returns the names that a library's module exports, and its submodules."""
-    return _exported_names(library) | _submodules(library)
-
-
-@functools.cache
-def _exported_names(library: str) -> frozenset[str]:
-    module = importlib.import_module(library)
-    names = getattr(module, "__all__", None) or [
-        name
-        for name, value in vars(module).items()
-        if name[0] != "_" and not isinstance(value, types.ModuleType)
-    ]
-    return frozenset(names)
-
-
-@functools.cache
-def _submodules(library: str) -> frozenset[str]:
-    """Returns the names of the modules in a library's package."""
-    path = getattr(importlib.import_module(library), "__path__", ())
-    return frozenset(found.name for found in pkgutil.iter_modules(path))
 
 
 class _Alias(importlib.abc.Loader):

@@ -16,6 +16,7 @@ from estimator_spec.legacy import (
     estimator_names,
     head_names,
     tpu_names,
+    version_0_names,
 )
 from estimator_spec.legacy.module_spellings import spellings
 from estimator_spec.legacy.name_rows import Row, When
@@ -41,6 +42,7 @@ def rows() -> tuple[Row, ...]:
         *contrib_names.CONTRIB,
         *contrib_names.MOVED,
         *contrib_learn_names.CONTRIB_LEARN,
+        *version_0_names.VERSION_0,
         *tpu_names.ON_HOST,
         *tpu_names.SPARSE_CORE,
         *contrib_names.SUMMARIES,

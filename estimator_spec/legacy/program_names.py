@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from estimator_spec.program_source.names import Names
+from estimator_spec.program_source.names import ROOTS, Chain, Meaning, Names
 
 _ROOTS = ("tensorflow", "tensorflow_estimator")
 
@@ -47,11 +47,22 @@ def uses(names: Names) -> Iterator[Use]:
         last = chain.nodes[-1]
         for meaning in names.meanings(chain)[0]:
             full = meaning.value.full
+            if _is_of_module(meaning, chain):
+                continue  # it is one where that binds it
             if not isinstance(last.ctx, ast.Load):
                 full = full.rpartition(".")[0]  # a new value of an attribute
             if not meaning.value.is_own and full not in _ROOTS and _is_known(full):
                 is_import = last in assigned
                 yield Use(last.lineno, full, is_import, meaning.value.from_tensorflow)
+
+
+def _is_of_module(meaning: Meaning, chain: Chain) -> bool:
+    """Returns whether an expression is a name of a module of the program, and nothing of it."""
+    statement = meaning.definition.statement
+    is_import = isinstance(statement, ast.ImportFrom) and (
+        bool(statement.level) or (statement.module or "").split(".")[0] not in ROOTS
+    )
+    return meaning.length == len(chain.nodes) and (meaning.length > 1 or is_import)
 
 
 def _imported(statement: ast.Import, alias: ast.AST) -> Iterator[Use]:

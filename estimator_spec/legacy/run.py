@@ -140,7 +140,6 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"estimator_spec run: {error}\n{USAGE}")
         return 2
     if command.check:
-        quiet_start.import_tensorflow()
         from estimator_spec.legacy import check
 
         return check.main(command.source, command.as_tf1)
@@ -159,7 +158,7 @@ def run(command: Command) -> None:
     quiet_start.list_devices()
     from estimator_spec import legacy
     from estimator_spec.common import legacy_keras
-    from estimator_spec.legacy import child_processes, tf1
+    from estimator_spec.legacy import child_processes, program_api, tensorflow_names, tf1
     from estimator_spec.run_config import host_fallback
 
     if command.host is not None:
@@ -167,7 +166,7 @@ def run(command: Command) -> None:
     legacy_keras.select_legacy_keras()
     as_tf1 = command.as_tf1
     if as_tf1 is None:
-        as_tf1 = tf1.uses_tf1_names(command.source)
+        as_tf1 = program_api.uses_tf1_names(command.source)
     child_processes.enable(as_tf1 or command.as_tf1, command.also)
     legacy.install(replace=True)
     tf1.enable(as_tf1, command.also)
@@ -182,7 +181,8 @@ def run(command: Command) -> None:
         if not as_tf1 and _OF_DIMENSION.search(str(error)):
             error.args = (f"{error}. (`.value` of a dimension needs TensorFlow 1: {_TRY_TF1})",)
         missing = _OF_TENSORFLOW.search(str(error))
-        if not as_tf1 and missing and tf1.is_only_in_tf1(f"{missing[1]}.{missing[2]}".lstrip(".")):
+        name = f"{missing[1]}.{missing[2]}".lstrip(".") if missing else ""
+        if not as_tf1 and name and tensorflow_names.is_only_in_tf1(name):
             library = "or `--also PACKAGE` if an installed package uses it"
             error.args = (f"{error}. (Only TensorFlow 1 has it: {_TRY_TF1}, {library})",)
         raise

@@ -17,6 +17,9 @@ from typing import NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
+from estimator_spec.legacy.module_spellings import prefixes
+from estimator_spec.legacy.version_0_names import VERSION_0
+
 VERSIONS = ("1.15.5", "2.8.4", "2.15.1", "2.21.0")
 NEWEST = VERSIONS[-1]
 # Distributions that provide the module `tensorflow`.
@@ -142,7 +145,9 @@ def modules(version: str = NEWEST) -> tuple[str, ...]:
 
 
 def is_only_in_tf1(name: str, version: str = NEWEST) -> bool:
-    """Returns whether `tensorflow` lacks a name that `tensorflow.compat.v1` has.
+    """Returns whether only TensorFlow 1 has a name of `tensorflow`, or 0.x had.
+
+    TensorFlow 1's names are in `tensorflow.compat.v1` now.
 
     >>> is_only_in_tf1("Session"), is_only_in_tf1("metrics.auc"), is_only_in_tf1("nn.relu")
     (True, True, False)
@@ -153,8 +158,16 @@ def is_only_in_tf1(name: str, version: str = NEWEST) -> bool:
     """
     if name.split(".")[0] in _NOT_BY_API:
         return False  # the same in both
+    if not of_version_0().isdisjoint(prefixes(f"tensorflow.{name}")):
+        return True
     in_tf1 = exists(f"tensorflow.compat.v1.{name}", version)
     return in_tf1 and not exists(f"tensorflow.{name}", version)
+
+
+@functools.cache
+def of_version_0() -> frozenset[str]:
+    """Returns the full names that TensorFlow 0.x had, and that 1.0 renamed."""
+    return frozenset(f"{module}.{row.name}" for row in VERSION_0 for module in row.modules())
 
 
 @functools.cache

@@ -17,15 +17,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.common import program_files
-from estimator_spec.legacy import call_sites, program_names, tensorflow_names
-from estimator_spec.program_source.modules import Modules
+from estimator_spec.legacy.program_api import SHARED
 
 tf1 = tf.compat.v1
 
-# Packages of TensorFlow that don't belong to an API version.
-_SHARED = ("compat", "core", "lite", "python", "tools", "tsl")
 _OURS = ("estimator_spec", "tpu_columns")
-_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 
 
 class TF1Module(types.ModuleType):
@@ -37,7 +33,7 @@ class TF1Module(types.ModuleType):
             setattr(self, name, getattr(tf, name))
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _SHARED:
+        if name not in SHARED:
             try:
                 return getattr(tf1, name)
             except AttributeError:
@@ -109,7 +105,7 @@ class _Import:
         """Imports as Python does, except for `tensorflow` in one of these modules."""
         if name == "tensorflow" and level == 0 and self._is_of_tf1(globals):
             for part in fromlist or ():
-                if part in _SHARED or part == "contrib":
+                if part in SHARED or part == "contrib":
                     self.real(f"{name}.{part}")
             return self._tensorflow
         module = self.real(name, globals, locals, fromlist, level)
@@ -126,29 +122,3 @@ class _Import:
         if not self._program or not path or package in _OURS:
             return False
         return program_files.is_own(path)
-
-
-def uses_tf1_names(program: program_files.Program) -> bool:
-    """Returns whether a program uses names of `tensorflow` that only TensorFlow 1 had.
-
-    Its files are those that it imports, from its main one on; they are parsed, not run. `tf.flags`
-    counts; `tf.compat.v1.flags`, names of `import tensorflow.compat.v1 as tf` and names whose
-    absence the program handles don't. A file that isn't valid Python 3 uses none.
-    """
-    return any(
-        use.from_tensorflow
-        and is_only_in_tf1(use.name.partition(".")[2])
-        and not call_sites.handled_at(source.tree, use.line) & _ERRORS
-        for source, names in Modules(program_files.find_files(program)).all()
-        for use in program_names.uses(names)
-    )
-
-
-def is_only_in_tf1(name: str) -> bool:
-    """Returns whether `tensorflow` lacks a name that the installed `tensorflow.compat.v1` has."""
-    return tensorflow_names.is_only_in_tf1(name, tensorflow_names.recorded(tf.__version__))
-
-
-def is_plain_module(value: Any) -> bool:
-    """Returns whether a value is a module whose names can be read without loading Keras."""
-    return isinstance(value, types.ModuleType) and "LazyLoader" not in type(value).__name__

@@ -132,6 +132,25 @@ UNSUPPORTED = parse_table(
     [It went with the Estimator of TensorFlow 2.15. Leave it out.]
     tpu_py: async_checkpoint session_support tpu_embedding_gradient
 
+    [It was a part of TensorFlow's repository. Load the digits by tf.keras.datasets.mnist.]
+    tf.examples.tutorials: mnist
+
+    [It was a part of TensorFlow's repository. Copy it from TensorFlow 1.15's sources.]
+    tf: examples
+
+    [It was a part of TensorFlow 0.x's repository. Copy it from there.]
+    tf: models
+
+    [TensorFlow 1.0 renamed it: use tf.matmul, whose adjoint_a and adjoint_b are adj_x and adj_y.]
+    tf: batch_matmul
+
+    [TensorFlow 1.0 removed it: use tf.linalg.eigh, tf.linalg.eigvalsh or tf.linalg.svd.]
+    tf: batch_self_adjoint_eig batch_self_adjoint_eigvals batch_svd
+
+    [TensorFlow 1.0 moved it to tf.contrib.legacy_seq2seq, which isn't restored. Copy it from \
+     TensorFlow 1.15's sources.]
+    tf.nn: seq2seq
+
     [{_TF_SLIM}.slim leads to it then.]
     contrib.slim: *
 

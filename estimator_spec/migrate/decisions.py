@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from estimator_spec.legacy.module_spellings import canonical
+from estimator_spec.legacy.old_names import Fate, OldName, find
 from estimator_spec.migrate.edits import Lines
 from estimator_spec.migrate.handling import Handling
-from estimator_spec.migrate.old_names import Fate, OldName, find
 from estimator_spec.migrate.program import Binding, Form, Program, Unfollowed, Use
 from estimator_spec.migrate.results import Finding, Kind
 from estimator_spec.migrate.rule import Replacement
@@ -182,7 +182,7 @@ class Decider:
     def _report_old_name(self, offset: int, full: str, old: OldName, used: bool = True) -> None:
         full = canonical(full)
         if old.fate is Fate.LIBRARY:
-            names = self._libraries.setdefault(old.home, {})
+            names = self._libraries.setdefault(old.library, {})
             names[full] = min(offset, names.get(full, offset))
         if old.fate is Fate.UNSUPPORTED:
             reason = f"{full} isn't restored: it can be imported, not used."
@@ -231,6 +231,8 @@ class Decider:
 
     def _decide_binding(self, index: int, binding: Binding) -> None:
         statement = self._program.statements[binding.statement]
+        if binding.form is Form.OWN:
+            return  # The import stays, for the module that it imports has the name.
         if binding.form is Form.STAR:
             is_old = Fate.PUBLIC in self._rules and find(f"{binding.module}._", False) is not None
             if is_old and not self._handling.handles_import(binding, statement.start):
@@ -290,7 +292,7 @@ def _annotations(tree: ast.Module, lines: Lines) -> list[tuple[int, int]]:
 
 def _at_home(old: OldName) -> OldName:
     """Returns a restored name as that of the module that has it."""
-    module, _, name = old.home.rpartition(".")
+    module, _, name = old.ours.rpartition(".")
     return dataclasses.replace(old, module=module, name=name)
 
 

@@ -12,9 +12,9 @@ import bisect
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from estimator_spec.legacy import old_names
 from estimator_spec.legacy.call_sites import Access, caught, suppressed
 from estimator_spec.legacy.module_spellings import is_removed, prefixes
-from estimator_spec.migrate import old_names
 from estimator_spec.migrate.edits import Lines
 from estimator_spec.migrate.program import Binding, Form, Program
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from estimator_spec.legacy import program_api
 from estimator_spec.migrate import edits, rewriting, syntax
-from estimator_spec.migrate.local_names import TF1
 from estimator_spec.migrate.program import Program
+from estimator_spec.migrate.programs import Place
 from estimator_spec.migrate.results import Finding, Rewrite
 from estimator_spec.migrate.rule import Rule, Target
 from estimator_spec.migrate.rules import RULES
@@ -27,12 +28,14 @@ class Options:
         only: names of the rules to apply; empty: all of the target's.
         markers: whether old names that remain get a comment.
         exported: names that other modules import from this one, which keep their imports.
+        place: the module's place in its program.
     """
 
     target: Target = Target.SHIM
     only: frozenset[str] = frozenset()
     markers: bool = False
     exported: frozenset[str] = frozenset()
+    place: Place = field(default_factory=Place)
 
     def __post_init__(self) -> None:
         unknown = sorted(self.only - {rule.name for rule in RULES})
@@ -72,10 +75,14 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
     Raises:
         SourceError: the source isn't Python 3.
     """
-    program = syntax.parse(source)
+    place = options.place
+    program = syntax.parse(source, place.neighbours, place.api)
     if not program.bindings and not program.unfollowed:
         return Migrated(source)
-    program = dataclasses.replace(program, exported=program.exported | options.exported)
+    exported = program.exported | options.exported
+    program = dataclasses.replace(
+        program, exported=exported, mains=place.mains, starts=place.starts, left=place.left
+    )
     rules, target = options.rules(), options.target
     found = [finding for rule in rules for finding in rule.findings(program, target)]
     changed = frozenset[int]().union(*(rule.changes(program) for rule in rules))
@@ -104,7 +111,7 @@ def _with_tf1(program: Program, bindings: Collection[int]) -> Program:
 
     def name_of(binding: int, full: str) -> str:
         is_changed = program.import_of(binding) in bindings
-        return f"{TF1}{full.removeprefix('tensorflow')}" if is_changed else full
+        return program_api.name_in_tf1(full) if is_changed else full
 
     return dataclasses.replace(
         program,

@@ -50,6 +50,18 @@ def migrate_notebook(text: str, options: Options) -> Migrated:
     return Migrated(replace_sources(text, new), tuple(rewrites), tuple(findings))
 
 
+def python_source(text: str) -> str:
+    """Returns the Python of a notebook: of its cells, and of the files that they write.
+
+    Raises:
+        ValueError: it is no notebook of Python.
+    """
+    programs = _programs(code_cells(text))
+    for program in programs:
+        list(program.leave_out_broken())
+    return "\n".join(program.source for program in programs)
+
+
 class _Program:
     """The source of some cells."""
 

@@ -5,13 +5,21 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from estimator_spec.program_source.names import ROOTS as ROOTS
 
 NO_LITERAL = object()
+
+
+class Api(enum.Enum):
+    """API of TensorFlow that `import tensorflow` gives a module; either of two programs decides."""
+
+    TF1 = "TensorFlow 1"
+    TF2 = "TensorFlow 2"
+    EITHER = "either"
 
 
 class Form(enum.Enum):
@@ -34,7 +42,6 @@ class Statement:
         indent: the white space before it.
         is_alone: no other statement is on its lines.
         block: number of the block that it is in; 0 is the module.
-        top: offset of the statement of the module that it is in.
     """
 
     start: int
@@ -42,7 +49,6 @@ class Statement:
     indent: str
     is_alone: bool
     block: int
-    top: int
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Binding:
         local: the name in the program; empty for `import *`. `module.name` for a name of a module
             of the program.
         full: the full dotted name of what it is bound to.
-        module: the module that the statement imports, or ''.
+        module: the module that the statement imports, or that of the program that has the name.
         statement: index of the statement in `Program.statements`.
         in_function: the name is bound when a function runs.
         in_class: it is an attribute of a class.
@@ -185,11 +191,13 @@ class Program:
         mixed: indices of bindings whose name other statements bind as well, where it is used.
         names: all names that the program binds, other than by these statements.
         exported: the strings of `__all__`.
-        insertion: offset for new imports: before all other imports of `ROOTS`.
-        after_imports: offset of the line after the imports that follow `insertion`.
         unfollowed: where old names may be read in a way that isn't followed.
         by_strings: variables may be read by their names in strings, as by `globals()`.
         tree: the syntax tree.
+        api: the API that its programs are written for.
+        mains: the main files that reach it, by the API that they are written for.
+        left: modules of the program that aren't migrated with it.
+        starts: whether it switches to TensorFlow 1's behaviour, where it has that API.
     """
 
     source: str
@@ -200,11 +208,13 @@ class Program:
     mixed: frozenset[int] = frozenset()
     names: frozenset[str] = frozenset()
     exported: frozenset[str] = frozenset()
-    insertion: int = 0
-    after_imports: int = 0
     unfollowed: tuple[Unfollowed, ...] = ()
     by_strings: bool = False
     tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
+    api: Api = Api.TF2
+    mains: Mapping[Api, tuple[str, ...]] = field(default_factory=dict)
+    starts: bool = True
+    left: frozenset[str] = frozenset()
 
     def import_of(self, binding: int) -> int:
         """Returns the index of the import that a binding, or what it is an alias of, is one of."""

@@ -8,10 +8,10 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from estimator_spec.legacy.module_spellings import canonical
+from estimator_spec.legacy.old_names import Fate
 from estimator_spec.migrate.decisions import Decider, Plan
 from estimator_spec.migrate.edits import Edit, Lines
 from estimator_spec.migrate.local_names import LocalNames, other_imports
-from estimator_spec.migrate.old_names import Fate
 from estimator_spec.migrate.placement import Placement
 from estimator_spec.migrate.program import Binding, Form, Program, Use
 from estimator_spec.migrate.results import Finding, Kind
@@ -111,6 +111,7 @@ class Rewriter:
         """Yields edits of imports and aliases; a block that would be empty gets a `pass`."""
         program, plan = self._program, self._plan
         changed = {*plan.dropped, *plan.renamed, *plan.assigned, *plan.loaded, *self._tf1}
+        changed = {index for index in changed if program.bindings[index].form is not Form.OWN}
         by_statement: dict[int, list[int]] = {}
         for index, binding in enumerate(program.bindings):
             by_statement.setdefault(binding.statement, []).append(index)
@@ -151,7 +152,7 @@ class Rewriter:
         start = self._program.statements[self._program.bindings[indices[0]].statement].start
         for index in indices:
             binding = self._program.bindings[index]
-            if index in self._plan.dropped:
+            if index in self._plan.dropped or binding.form is Form.OWN:
                 continue
             if index in self._plan.renamed:
                 old = self._plan.renamed[index]
@@ -159,12 +160,11 @@ class Rewriter:
                 lines.append(f"from {old.module} import {old.name}{alias}")
             elif index in self._plan.assigned:
                 lines.append(f"{binding.local} = {_restored(binding.full, local_names, start)}")
-            elif index in self._plan.loaded:
-                lines.append(f"import {binding.local}")
+            elif index in self._tf1 or index in self._plan.loaded:
+                is_tf1 = index in self._tf1
+                lines.append(_tf1_import(binding) if is_tf1 else f"import {binding.local}")
                 if index in self._plan.effects:
                     lines.append(_restored(binding.module, local_names, start))
-            elif index in self._tf1:
-                lines.append(_tf1_import(binding))
             elif binding.form is Form.IMPORT:
                 alias = f" as {binding.local}" if binding.full == binding.module else ""
                 alias = "" if binding.local == binding.module else alias
@@ -185,6 +185,8 @@ def _restored(full: str, local_names: LocalNames, at: int, quote: str = '"') -> 
 
 def _tf1_import(binding: Binding) -> str:
     """Returns the import of TensorFlow 1's API in place of one of `tensorflow`."""
+    if binding.form is Form.STAR:
+        return "from tensorflow.compat.v1 import *"
     if binding.form is Form.IMPORT:
         return f"import tensorflow.compat.v1 as {binding.local}"
     name = binding.full.rpartition(".")[2]

@@ -7,8 +7,8 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from estimator_spec.legacy.old_names import Fate, present_name
 from estimator_spec.migrate.edits import Lines
-from estimator_spec.migrate.old_names import Fate, present_name
 from estimator_spec.migrate.program import Call, Program
 from estimator_spec.migrate.results import Finding, Kind
 

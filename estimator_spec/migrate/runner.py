@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import ast
 import concurrent.futures
+import contextlib
 import dataclasses
-import functools
 import gc
 import multiprocessing
 import sys
@@ -16,6 +16,7 @@ from estimator_spec.common import program_files, syntax_advice
 from estimator_spec.migrate import files, migration, notebook_text, notebooks
 from estimator_spec.migrate.migration import Options
 from estimator_spec.migrate.program import ROOTS
+from estimator_spec.migrate.programs import Programs
 from estimator_spec.migrate.results import Changed, Failed, Result, Skipped, Unchanged
 from estimator_spec.migrate.syntax import SourceError
 
@@ -104,6 +105,18 @@ def _may_be_own(module: str) -> bool:
     return module.split(".")[0] not in (*ROOTS, *sys.stdlib_module_names)
 
 
+def _notebooks(paths: Sequence[str]) -> dict[str, ast.Module]:
+    """Returns the syntax trees of the code of notebooks; those that can't be read are left out."""
+    found = {}
+    for path in paths:
+        if path.endswith(".ipynb"):
+            from estimator_spec.migrate import notebooks
+
+            with contextlib.suppress(OSError, SyntaxError, ValueError, ImportError):
+                found[path] = ast.parse(notebooks.python_source(files.SourceFile(path).text))
+    return found
+
+
 def migrate_files(paths: Sequence[str], options: Options, jobs: int = 1) -> Iterator[Result]:
     """Yields the migrations of files, in their order.
 
@@ -117,8 +130,10 @@ def migrate_files(paths: Sequence[str], options: Options, jobs: int = 1) -> Iter
     """
     modules = [path for path in paths if not path.endswith(".ipynb")]
     options = dataclasses.replace(options, exported=options.exported | imported_names(modules))
+    programs = Programs(paths, _notebooks(paths))
+    each = [dataclasses.replace(options, place=programs.place(path)) for path in paths]
     if jobs == 1 or len(paths) < 2:
-        yield from (migrate_file(path, options) for path in paths)
+        yield from map(migrate_file, paths, each)
         return
     # Not by fork: the caller may have threads.
     context = multiprocessing.get_context("spawn")
@@ -126,8 +141,7 @@ def migrate_files(paths: Sequence[str], options: Options, jobs: int = 1) -> Iter
         min(jobs, len(paths)), context, initializer=_start_worker
     ) as pool:
         chunk = max(1, min(16, len(paths) // (4 * jobs)))
-        migrate = functools.partial(_migrate_in_worker, options=options)
-        yield from pool.map(migrate, paths, chunksize=chunk)
+        yield from pool.map(_migrate_in_worker, paths, each, chunksize=chunk)
 
 
 def _migrate_in_worker(path: str, options: Options) -> Result:

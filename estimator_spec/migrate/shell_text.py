@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from estimator_spec.legacy import old_names
 from estimator_spec.legacy.tensorflow_names import is_only_in_tf1
-from estimator_spec.migrate import old_names
 from estimator_spec.migrate.program import ROOTS
 
 _NAME = re.compile(r"(?<![\w./-])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")

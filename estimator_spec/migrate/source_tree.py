@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
+from estimator_spec.legacy.old_names import present_name
 from estimator_spec.migrate.edits import Lines
-from estimator_spec.migrate.old_names import present_name
 from estimator_spec.migrate.program import Call, Program
 from estimator_spec.program_source.places import Places
 from estimator_spec.program_source.scopes import names_bound_by

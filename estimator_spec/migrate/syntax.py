@@ -5,14 +5,19 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
+import itertools
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from estimator_spec.legacy import program_api
 from estimator_spec.migrate import unfollowed
 from estimator_spec.migrate.program import (
     METHODS,
     NO_LITERAL,
     ROOTS,
+    Api,
     Argument,
     Binding,
     Call,
@@ -32,12 +37,13 @@ class SourceError(ValueError):
     """A source that isn't Python 3."""
 
 
-def parse(source: str, neighbours: Neighbours | None = None) -> Program:
+def parse(source: str, neighbours: Neighbours | None = None, api: Api | None = None) -> Program:
     """Parses the source of a module.
 
     Args:
         source: the source.
         neighbours: the other modules of its program. None: its imports of them aren't followed.
+        api: the API that its program is written for. None: it is the whole program.
 
     Raises:
         SourceError: it isn't Python 3.
@@ -51,7 +57,9 @@ def parse(source: str, neighbours: Neighbours | None = None) -> Program:
         names = flow.read(tree, neighbours)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise SourceError(str(error)) from None
-    return _Maker(source, names).program()
+    if api is None:
+        api = Api.TF1 if program_api.is_of_tf1(names) else Api.TF2
+    return dataclasses.replace(_Maker(source, names).program(), api=api)
 
 
 class _Maker:
@@ -75,8 +83,9 @@ class _Maker:
         """Returns the values."""
         followed: set[ast.AST] = set()
         for definition in self._names.definitions:
-            if self._bind(definition) and definition.alias is not None:
-                followed.add(definition.alias.nodes[-1])
+            is_followed = self._bind(definition) and not definition.in_class
+            if definition.alias is not None and is_followed:
+                followed.add(definition.alias.nodes[-1])  # of a class, by other code, too
         uses: list[Use] = []
         index: dict[ast.AST, int] = {}
         rest: list[Chain] = []
@@ -88,7 +97,6 @@ class _Maker:
                 index[chain.nodes[-1]] = len(uses)
                 uses.append(use)
         mixed = self._mixed(rest)
-        insertion, after = self._insertions()
         finder = unfollowed.Finder(self._names, self._places, self._bindings)
         known = self._names.harmless | followed
         return Program(
@@ -100,8 +108,6 @@ class _Maker:
             frozenset(binding for bindings in mixed.values() for binding in bindings),
             self._other_names(),
             frozenset(_exported(self._names.tree)),
-            insertion,
-            after,
             tuple(self._unfollowed(finder, rest, known, uses, index)),
             finder.reads_by_strings(),
             self._names.tree,
@@ -114,66 +120,93 @@ class _Maker:
         if found is not None:
             return found
         start, end = self._places.span(node)
-        block, siblings, at, top = self._blocks[node]
-        beside = siblings[max(at - 1, 0) : at + 2]
+        block, siblings, at = self._blocks[node]
         before = self._source[self._source.rfind("\n", 0, start) + 1 : start]
         is_alone = not before.strip() and not any(
-            each is not node
-            and each.lineno <= (node.end_lineno or 0)
-            and (each.end_lineno or 0) >= node.lineno
-            for each in beside
+            self._share_a_line(*pair)
+            for pair in itertools.pairwise(siblings[max(at - 1, 0) : at + 2])
         )
         indent = "" if before.strip() else before
-        top_start = self._places.statement(top)
-        self._statements.append(Statement(start, end, indent, is_alone, block, top_start))
+        self._statements.append(Statement(start, end, indent, is_alone, block))
         self._of_statement[node] = len(self._statements) - 1
         return len(self._statements) - 1
 
+    def _share_a_line(self, first: ast.stmt, second: ast.stmt) -> bool:
+        """Returns whether a semicolon is between two statements, which a backslash may follow."""
+        between = self._source[self._places.span(first)[1] : self._places.statement(second)]
+        return "\n" not in re.sub(r"\\\r?\n", "", between)
+
     def _bind(self, definition: Definition) -> list[int]:
         """Adds the bindings of what a statement binds; returns their indices."""
-        found = self._by_definition.setdefault(definition, [])
-        if found or definition.statement is None:
-            return found
-        where = (self._statement(definition.statement), definition.in_function)
-        if definition.alias is not None:
-            meanings, others = self._meanings[definition.alias]
-            if others:
-                return found
-            for meaning in meanings:
-                origin = self._binding_of(meaning, definition.alias)
-                if origin is None:
-                    continue
-                full = meaning.value.full
-                found.append(len(self._bindings))
-                self._bindings.append(
-                    Binding(Form.ALIAS, definition.name, full, "", *where, origin=origin)
-                )
-            return found
-        statement = definition.statement
+        if definition not in self._by_definition and definition.statement is not None:
+            if definition.alias is not None:
+                self._bind_alias(definition, definition.alias)
+            elif isinstance(definition.statement, ast.Import):
+                self._bind_import(definition.statement)
+            else:
+                self._bind_values(definition, definition.statement)
+        return self._by_definition.get(definition, [])
+
+    def _add(self, definition: Definition | None, binding: Binding) -> None:
+        if definition is not None:
+            self._by_definition.setdefault(definition, []).append(len(self._bindings))
+        self._bindings.append(binding)
+
+    def _bind_alias(self, definition: Definition, chain: Chain) -> None:
+        self._by_definition[definition] = []
+        meanings, others = self._meanings[chain]
+        origins = [self._binding_of(meaning, chain) for meaning in meanings]
+        if others or definition.statement is None:
+            return
+        for meaning, origin in zip(meanings, origins, strict=True):
+            if origin is not None:
+                where = self._statement(definition.statement), definition.in_function
+                names = definition.name, meaning.value.full, ""
+                alias = Binding(Form.ALIAS, *names, *where, definition.in_class, origin)
+                self._add(definition, alias)
+
+    def _bind_import(self, statement: ast.Import) -> None:
+        """Adds the bindings of all imports of a statement, in their order."""
+        if not any(alias.name.split(".")[0] in ROOTS for alias in statement.names):
+            return
+        ours = {each.node: each for each in self._names.definitions}
+        for alias in statement.names:
+            definition = ours.get(alias)
+            value = None if definition is None else definition.values[0]
+            local = alias.asname or alias.name.split(".")[0]
+            full = alias.name if alias.asname else local
+            is_ours = value is not None and not value.is_own
+            self._add(
+                definition if is_ours else None,
+                Binding(
+                    Form.IMPORT,
+                    local,
+                    full,
+                    alias.name,
+                    self._statement(statement),
+                    definition is not None and definition.in_function,
+                    definition is not None and definition.in_class,
+                    from_tensorflow=full == "tensorflow",
+                ),
+            )
+
+    def _bind_values(self, definition: Definition, statement: ast.stmt) -> None:
+        """Adds the bindings of a name that comes from a module, or from one of the program."""
         for value in definition.values:
             if value is None or value.is_own:
                 continue
-            form, module, local = Form.OWN, "", definition.name
-            if isinstance(statement, ast.Import):
-                assert isinstance(definition.node, ast.alias)
-                form, module = Form.IMPORT, definition.node.name
-            elif isinstance(statement, ast.ImportFrom) and not self._is_own(statement):
-                form, module = Form.FROM, statement.module or ""
-                if definition.name == "*":
-                    form, local = Form.STAR, ""
-            found.append(len(self._bindings))
-            self._bindings.append(
-                Binding(
-                    form,
-                    local,
-                    value.full,
-                    module,
-                    *where,
-                    definition.in_class,
-                    from_tensorflow=value.from_tensorflow,
-                )
+            assert isinstance(statement, ast.ImportFrom)
+            form, module, local = Form.FROM, statement.module or "", definition.name
+            if self._is_own(statement):
+                found = self._names.neighbours.find(statement.level, module)
+                form, module = Form.OWN, found or module
+            elif definition.name == "*":
+                form, local = Form.STAR, ""
+            where = (self._statement(statement), definition.in_function, definition.in_class)
+            binding = Binding(form, local, value.full, module, *where)
+            self._add(
+                definition, dataclasses.replace(binding, from_tensorflow=value.from_tensorflow)
             )
-        return found
 
     def _is_own(self, statement: ast.ImportFrom) -> bool:
         return bool(statement.level) or (statement.module or "").split(".")[0] not in ROOTS
@@ -204,13 +237,19 @@ class _Maker:
                     Form.OWN,
                     local,
                     full,
-                    "",
+                    self._module_of(meaning, attributes),
                     statement,
                     definition.in_function,
                     from_tensorflow=meaning.value.from_tensorflow,
                 )
             )
         return self._of_modules.get(key)
+
+    def _module_of(self, meaning: Meaning, attributes: list[str]) -> str:
+        """Returns the module of the program that an expression reads a name of."""
+        values = self._names.values(meaning.definition)
+        first = next((value.full for value in values if value is not None and value.is_own), "")
+        return ".".join([first, *attributes[: meaning.length - 2]])
 
     # Uses and calls.
 
@@ -265,12 +304,13 @@ class _Maker:
             if any(each.node in self._names.restored for each in chain.definitions):
                 continue
             meanings, _ = self._meanings[chain]
-            pairs = [(meaning.value.full, self._binding_of(meaning, chain)) for meaning in meanings]
-            # An old name that a statement binds is treated there.
+            found = [(meaning.value.full, self._binding_of(meaning, chain)) for meaning in meanings]
+            pairs = [(full, self._bindings[index]) for full, index in found if index is not None]
+            # An old name that gets another one is treated there.
             fulls = [
                 full
                 for full, binding in pairs
-                if binding is not None and not unfollowed.is_old(self._bindings[binding].full)
+                if binding.form is not Form.ALIAS or not unfollowed.is_old(binding.full)
             ]
             yield from finder.in_chain(chain, fulls)
         yield from finder.elsewhere(known)
@@ -318,39 +358,6 @@ class _Maker:
         }
         return frozenset(names - of_imports)
 
-    def _insertions(self) -> tuple[int, int]:
-        """Returns offsets for new imports, and for statements after the imports."""
-        body = self._names.tree.body
-        tops = [
-            self._statements[binding.statement].top
-            for binding in self._bindings
-            if binding.form not in (Form.ALIAS, Form.OWN)
-        ]
-        kinds = [_kind(statement, at) for at, statement in enumerate(body)]
-        starts = [self._places.statement(statement) for statement in body]
-        first = [at for at, kind in zip(starts, kinds, strict=True) if kind in ("import", "other")]
-        at = min(tops or first or [len(self._source)])
-        insertion = self._source.rfind("\n", 0, at) + 1
-        after = insertion
-        for statement, start, kind in zip(body, starts, kinds, strict=True):
-            if start >= insertion and kind != "import":
-                break
-            if start >= insertion:
-                end = self._source.find("\n", self._places.span(statement)[1])
-                after = end + 1 if end >= 0 else len(self._source)
-        return insertion, after
-
-
-def _kind(statement: ast.stmt, position: int) -> str:
-    """Returns 'docstring', 'future', 'import' or 'other'."""
-    if position == 0 and isinstance(statement, ast.Expr):
-        value = statement.value
-        is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
-        return "docstring" if is_text else "other"
-    if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
-        return "future"
-    return "import" if isinstance(statement, ast.Import | ast.ImportFrom) else "other"
-
 
 def _exported(tree: ast.Module) -> Iterator[str]:
     """Yields the strings of `__all__`."""
@@ -363,28 +370,20 @@ def _exported(tree: ast.Module) -> Iterator[str]:
                     yield element.value
 
 
-_Place = tuple[int, list[ast.stmt], int, ast.stmt]
-
-
-def _blocks(tree: ast.Module) -> dict[ast.stmt, _Place]:
-    """Returns for each statement its block, 0 for the module, the place in it and the top one."""
-    found: dict[ast.stmt, _Place] = {}
+def _blocks(tree: ast.Module) -> dict[ast.stmt, tuple[int, list[ast.stmt], int]]:
+    """Returns for each statement the number of its block, 0 for the module, and its place in it."""
+    found: dict[ast.stmt, tuple[int, list[ast.stmt], int]] = {}
     count = 0
-    todo: list[tuple[list[ast.stmt], int, ast.stmt | None]] = [(tree.body, 0, None)]
+    todo: list[tuple[list[ast.stmt], int]] = [(tree.body, 0)]
     while todo:
-        block, number, around = todo.pop()
+        block, number = todo.pop()
         for at, statement in enumerate(block):
-            top = around or statement
-            found[statement] = (number, block, at, top)
-            inner = [
-                statement,
-                *getattr(statement, "handlers", ()),
-                *getattr(statement, "cases", ()),
-            ]
-            for each in inner:
+            found[statement] = (number, block, at)
+            handlers, cases = getattr(statement, "handlers", ()), getattr(statement, "cases", ())
+            for each in (statement, *handlers, *cases):
                 for name in ("body", "orelse", "finalbody"):
                     body = getattr(each, name, None)
                     if body:
                         count += 1
-                        todo.append((body, count, top))
+                        todo.append((body, count))
     return found

@@ -12,10 +12,9 @@ import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from estimator_spec.legacy import unsupported_names
+from estimator_spec.legacy import old_names, unsupported_names
+from estimator_spec.legacy.old_names import Fate, OldName
 from estimator_spec.legacy.tensorflow_names import is_only_in_tf1
-from estimator_spec.migrate import old_names
-from estimator_spec.migrate.old_names import Fate, OldName
 from estimator_spec.migrate.program import ROOTS, Binding, Form, Unfollowed, Use
 from estimator_spec.program_source.expressions import last_name
 from estimator_spec.program_source.names import Chain, Names

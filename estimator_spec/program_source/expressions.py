@@ -97,8 +97,7 @@ class Reader(States):
                 found.test = None if outcomes is None else Test(outcomes)
                 if node.value in self._names.restored:
                     self._names.restored.add(target)
-                is_chain = chain is not None and chain.nodes[-1] is node.value
-                if is_chain and not found.in_class:  # other code reads it as an attribute
+                if chain is not None and chain.nodes[-1] is node.value:
                     found.alias = chain
                     self._names.definitions.append(found)
             return

@@ -203,7 +203,8 @@ class Names:
             self._known[definition] = (None,)  # for an alias of itself, in a loop
             meanings, others = self.meanings(definition.alias)
             found = [meaning.value for meaning in meanings]
-            self._known[definition] = (*dict.fromkeys(found), *((None,) if others else ()))
+            is_other = others or not found
+            self._known[definition] = (*dict.fromkeys(found), *((None,) if is_other else ()))
         return self._known[definition]
 
     def forget_values(self) -> None:

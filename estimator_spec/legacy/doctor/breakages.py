@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -42,8 +42,12 @@ class Finding:
     cure: str
 
 
-def diagnose(installation: Installation) -> list[Finding]:
+def diagnose(installation: Installation, names: Collection[str] = ()) -> list[Finding]:
     """Returns what doesn't fit: known breakages, then requirements that aren't met.
+
+    Args:
+        installation: what is installed.
+        names: the names of TensorFlow that a program uses; some breakages are of these.
 
     >>> found = diagnose(Installation("3.11.4", {"tensorflow": "2.21.0", "tf-keras": "2.20.1"}))
     >>> found[0].cure
@@ -51,6 +55,7 @@ def diagnose(installation: Installation) -> list[Finding]:
     """
     rules = (_wrong_tensorflow, _wrong_keras, _wrong_others)
     findings = [finding for rule in rules for finding in rule(installation)]
+    findings += _wrong_for_names(installation, names)
     known = {finding.package for finding in findings if finding.level is Level.PROBLEM}
     for finding in _unmet_requirements(installation):
         if finding.package not in known:
@@ -120,14 +125,6 @@ def _wrong_others(found: Installation) -> Iterator[Finding]:
             "write_graph passes float_format, which 7 dropped."
         )
         yield Finding(Level.PROBLEM, "protobuf", text, 'pip install "protobuf<7"')
-    if found.has("tensorflow", (2, 21), (2, 22)) and found.has("protobuf", (7, 34)):
-        text = (
-            f"With protobuf {protobuf} the optimizers of tf.tpu.experimental.embedding fail "
-            "(low_dimensional_packing_status: Expected an int, got a boolean). Those that "
-            "estimator_spec.convert returns don't."
-        )
-        cure = 'pip install "protobuf<7.34", if your own code makes such optimizers'
-        yield Finding(Level.NOTE, "protobuf", text, cure)
     if found.has("tensorflow", (2, 21)) and "tensorboard" not in found.versions:
         text = "tf.summary.scalar needs TensorBoard, which TensorFlow 2.21 no longer installs."
         yield Finding(Level.PROBLEM, "tensorboard", text, "pip install tensorboard")
@@ -146,6 +143,20 @@ def _wrong_others(found: Installation) -> Iterator[Finding]:
         text = "PartialTPUEmbedding of tensorflow-recommenders can't be imported with Keras 3."
         cure = f"set {_KERAS_VARIABLE}=1 before its program starts"
         yield Finding(Level.NOTE, "tensorflow-recommenders", text, cure)
+
+
+def _wrong_for_names(found: Installation, names: Collection[str]) -> Iterator[Finding]:
+    """Yields what breaks names that a program uses."""
+    module = "tensorflow.tpu.experimental.embedding."
+    is_affected = found.has("tensorflow", (2, 21), (2, 22)) and found.has("protobuf", (7, 34))
+    if is_affected and any(name.startswith(module) for name in names):
+        text = (
+            f"With protobuf {found.versions['protobuf']} the optimizers of "
+            "tf.tpu.experimental.embedding fail (low_dimensional_packing_status: Expected an int, "
+            "got a boolean). Those that estimator_spec.convert returns don't."
+        )
+        cure = 'pip install "protobuf<7.34", if the program makes such optimizers'
+        yield Finding(Level.NOTE, "protobuf", text, cure)
 
 
 def _unmet_requirements(found: Installation) -> Iterator[Finding]:

@@ -8,11 +8,12 @@ refuses, 2 for an error in the command line.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
 
-from estimator_spec.common import command_line
+from estimator_spec.common import command_line, quiet_start
 from estimator_spec.common.program_files import Program
 from estimator_spec.common.terminal import format_table
 from estimator_spec.legacy.doctor.breakages import Finding, Level, diagnose
@@ -35,6 +36,8 @@ def format_text(
     num_problems = sum(finding.level is Level.PROBLEM for finding in findings)
     verdict = f"{num_problems} problem{'s' * (num_problems != 1)}."
     lines = [verdict if num_problems else "The versions fit together.", ""]
+    if names is not None and not names.is_supported:
+        lines[0] += f" {script} has to be changed before it runs."
     wrong = {finding.package: finding.level.value for finding in findings}
     rows = [["python", installation.python, ""]]
     for name in SHOWN:
@@ -48,14 +51,11 @@ def format_text(
     if engine is not None:
         lines += ["", f"Tables are trained on a CPU by {engine}"]
     if names is not None:
-        lines += ["", *_name_lines(names, script)]
+        lines += ["", *_name_lines(names, script, num_problems > 0)]
     return "\n".join(lines)
 
 
-def _name_lines(names: ScriptNames, script: str) -> Iterator[str]:
-    if names.error:
-        yield f"{script}: its names weren't checked: {names.error}"
-        return
+def _name_lines(names: ScriptNames, script: str, has_problems: bool) -> Iterator[str]:
     yield f"{script}: {', '.join(f'{n} {what}' for what, n in names.counts.items())}."
     more = "" if len(names.files) <= _MAX_NAMES else ", …"
     files = f"{', '.join(names.files[:_MAX_NAMES])}{more}"
@@ -65,9 +65,20 @@ def _name_lines(names: ScriptNames, script: str) -> Iterator[str]:
         if len(listed) > _MAX_NAMES:
             yield f"  and {len(listed) - _MAX_NAMES} more: {names.check}"
     if names.command:
-        yield f"  It can run unedited: {names.command}"
+        can = "With these problems mended it can" if has_problems else "It can"
+        yield f"  {can} run unedited: {names.command}"
     else:
         yield "  Change what is refused, as said, before it runs."
+
+
+def _failed_start() -> Iterator[Finding]:
+    """Yields what is wrong if TensorFlow can't be imported."""
+    try:
+        quiet_start.import_tensorflow()
+        importlib.import_module("tensorflow")
+    except Exception as error:  # whatever a broken installation raises
+        text = f"Importing TensorFlow fails: {type(error).__name__}: {error}"
+        yield Finding(Level.PROBLEM, "tensorflow", text, "install it anew")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -83,6 +94,9 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("script", nargs="?", help="a program whose old names are checked, too")
     parser.add_argument("-m", dest="module", help="the same, for a module, as `python -m` runs it")
+    parser.add_argument(
+        "--start", action="store_true", help="import TensorFlow, too, and say if that fails"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(list(arguments))
     if None not in (options.script, options.module):
@@ -97,14 +111,19 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"error: there is no {kind} {program.name!r}.\n")
         return 2
     installation = read_installation()
-    findings = diagnose(installation)
+    names = None if program is None else read_names(program)
+    findings = diagnose(installation, () if names is None else names.used)
+    if options.start:
+        findings = [*_failed_start(), *findings]
     version = installation.versions.get("tensorflow")
     engine = None if version is None else libraries.describe_engine(version)
-    names = None if program is None else read_names(program)
     is_well = all(finding.level is not Level.PROBLEM for finding in findings)
     is_well = is_well and (names is None or names.is_supported)
     if options.json:
         versions = installation.versions
+        shown_names = None if names is None else dataclasses.asdict(names)
+        if shown_names is not None:
+            del shown_names["used"]
         data = {
             "ok": is_well,
             "python": installation.python,
@@ -113,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
                 {**dataclasses.asdict(each), "level": each.level.value} for each in findings
             ],
             "engine": engine,
-            "names": None if names is None else dataclasses.asdict(names),
+            "names": shown_names,
         }
         shown = json.dumps(data, indent=1)
     else:

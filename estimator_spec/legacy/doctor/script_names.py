@@ -6,14 +6,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from estimator_spec.common import quiet_start
+from estimator_spec.common import program_files
 from estimator_spec.common.program_files import Program
-
-if TYPE_CHECKING:
-    from estimator_spec.legacy.check import Check
+from estimator_spec.legacy import check, program_api
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +25,7 @@ class ScriptNames:
         unread: a line for each module that couldn't be read, and isn't among the refused names.
         command: the command that runs the program, as `run --check` has found; '' if none does.
         check: the command that lists all names.
-        error: why the names couldn't be checked, or ''.
+        used: all names of TensorFlow that the program uses.
     """
 
     counts: Mapping[str, int]
@@ -38,7 +35,7 @@ class ScriptNames:
     unread: tuple[str, ...] = ()
     command: str = ""
     check: str = ""
-    error: str = ""
+    used: frozenset[str] = frozenset()
 
 
 def read_names(program: Program) -> ScriptNames:
@@ -50,22 +47,16 @@ def read_names(program: Program) -> ScriptNames:
     Args:
         program: the program; it isn't run.
     """
-    try:
-        quiet_start.import_tensorflow()
-        from estimator_spec.legacy import check, tf1
-    except Exception as error:  # whatever a broken installation raises
-        reason = f"importing TensorFlow fails: {type(error).__name__}: {error}"
-        return ScriptNames({}, (), False, error=reason)
     # `run --check` says the same: it is the same function.
     tried = [(check.check(program), program, "")]
-    for module in _as_modules(program):
+    for module in program_files.as_modules(program):
         if not _num_missing(tried[-1][0]):
             break
         tried.append((check.check(module), module, ""))
     tried += [
         (check.check(each, as_tf1=True), each, "--tf1 ")
         for result, each, _ in tried
-        if not result.is_supported and not tf1.uses_tf1_names(each)
+        if not result.is_supported and not program_api.uses_tf1_names(each)
     ]
     refused = check.Outcome.REFUSED
     result, found, option = min(
@@ -85,30 +76,13 @@ def read_names(program: Program) -> ScriptNames:
         tuple(result.lines())[1:],
         _command(f"--cpu auto {option}", found) if result.is_supported else "",
         _command(f"--check {option}", found),
+        result.names,
     )
 
 
-def _num_missing(result: Check) -> int:
+def _num_missing(result: check.Check) -> int:
     """Returns the number of modules that the program needs to start, and that can't be read."""
     return sum(each.stops for each in result.unread)
-
-
-def _as_modules(program: Program) -> Iterator[Program]:
-    """Yields the modules that a script is, from the current directory and from those around it."""
-    file = program.file()
-    if program.is_module or file is None or not file.endswith(".py"):
-        return
-    file = os.path.realpath(file)
-    here, folder = os.path.realpath("."), os.path.dirname(file)
-    around = []
-    while folder != os.path.dirname(folder):
-        folder = os.path.dirname(folder)
-        around.append(folder)
-    for folder in sorted(around, key=lambda each: each != here):
-        parts = os.path.relpath(file, folder)[:-3].split(os.sep)
-        module = Program(".".join(parts), True, folder)
-        if all(part.isidentifier() for part in parts) and module.file() is not None:
-            yield module
 
 
 def _command(options: str, program: Program) -> str:

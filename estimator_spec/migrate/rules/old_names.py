@@ -23,7 +23,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from estimator_spec.migrate.old_names import MODEL_TO_ESTIMATOR_V1, Fate
+from estimator_spec.legacy.old_names import MODEL_TO_ESTIMATOR_V1, Fate
 from estimator_spec.migrate.program import Call, Program
 from estimator_spec.migrate.rule import Replacement, Rule, Spell, Target
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -129,3 +130,18 @@ def test_libraries_are_not_own(tmp_path):
     assert not program_files.is_own(subprocess.__file__)
     assert not program_files.is_own(pytest.__file__)
     assert program_files.is_own(str(tmp_path / "a.py"))
+
+
+def test_packages_of_a_target_directory_are_installed(tmp_path):
+    """What `pip install --target` has put on the path isn't read as the program's own."""
+    info = tmp_path / "library-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: library\nVersion: 1.0\n")
+    (info / "RECORD").write_text("library/__init__.py,,\nlibrary/inner.py,,\nsingle.py,,\n")
+    (tmp_path / "library").mkdir()
+    for name in ("library/__init__.py", "library/inner.py", "single.py", "own.py"):
+        (tmp_path / name).write_text("import not_there\n")
+    (tmp_path / "main.py").write_text("import library.inner, single, own\n")
+    files = find_files(Program(str(tmp_path / "main.py")))
+    assert [os.path.basename(source.path) for source in files.read] == ["main.py", "own.py"]
+    assert not program_files.is_own(str(tmp_path / "library" / "inner.py"))

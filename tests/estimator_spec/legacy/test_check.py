@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
+import tensorflow as tf
 
 from estimator_spec import __main__ as command_line
 from estimator_spec.common.program_files import Program
@@ -102,6 +105,112 @@ def test_every_old_name(program):
     assert "Python 3" in found["package/inner.py:1", "package/inner.py"].text
     restored = found["package/model.py:3", f"{v1}.estimator.tpu.TPUEstimator"]
     assert restored.text == "Now estimator_spec.TPUEstimator."
+
+
+def outcomes(tmp_path, text, as_tf1=None):
+    """Returns the outcome of each old name of a program, by the name."""
+    (tmp_path / "program.py").write_text(text)
+    found = check.check(Program(str(tmp_path / "program.py")), as_tf1).findings
+    return {finding.name: finding.outcome for finding in found}
+
+
+@pytest.mark.skipif(tf.__version__ < "2.16", reason="these modules are TensorFlow 2.15's, too")
+def test_private_modules(tmp_path):
+    """A private module or a name of one that TensorFlow lacks is refused; others exist."""
+    text = """\
+from tensorflow.core.framework import summary_pb2
+from tensorflow.core.protobuf import config_pb2, rewriter_config_pb2
+from tensorflow.core.framework import no_such_pb2
+from tensorflow.python.framework import ops, no_such_module
+from tensorflow.python.ops.array_ops import concat, no_such_function
+from tensorflow.python.training import distribution_strategy_context
+from tensorflow.python.keras.utils import CustomObjectScope
+summary_pb2.Summary()
+summary_pb2.NoSuchMessage()
+"""
+    found = outcomes(tmp_path, text)
+    assert found == dict.fromkeys(
+        [
+            "tensorflow.core.framework.no_such_pb2",
+            "tensorflow.core.framework.summary_pb2.NoSuchMessage",
+            "tensorflow.python.framework.no_such_module",
+            "tensorflow.python.ops.array_ops.no_such_function",
+            "tensorflow.python.training.distribution_strategy_context",
+            "tensorflow.python.keras.utils.CustomObjectScope",
+        ],
+        Outcome.REFUSED,
+    )
+
+
+def test_names_of_keras_namespaces(tmp_path):
+    """TF1's members of tf.losses and tf.metrics make a program one of TensorFlow 1."""
+    text = "import tensorflow as tf\ntf.losses.get_total_loss()\ntf.metrics.auc(1, 2)\n"
+    names = ["tensorflow.losses.get_total_loss", "tensorflow.metrics.auc"]
+    assert outcomes(tmp_path, text) == dict.fromkeys(names, Outcome.RESTORED)
+    assert outcomes(tmp_path, text, as_tf1=False) == dict.fromkeys(names, Outcome.REFUSED)
+
+
+def test_names_of_version_0(tmp_path):
+    """Names that TensorFlow 1.0 renamed are put back, in a program of TensorFlow 1."""
+    text = "import tensorflow as tf\ntf.pack([1])\ntf.train.SummaryWriter('a')\ntf.relu6\n"
+    assert outcomes(tmp_path, text, as_tf1=True) == {
+        "tensorflow.pack": Outcome.RESTORED,
+        "tensorflow.train.SummaryWriter": Outcome.RESTORED,
+        "tensorflow.relu6": Outcome.REFUSED,
+    }
+
+
+def test_names_of_a_library(tmp_path):
+    """A name of tf.contrib that tf_slim has is put back, and one that it lacks is refused."""
+    pytest.importorskip("tf_slim")
+    text = "from tensorflow.contrib import layers\nlayers.conv2d\nlayers.sparse_feature_cross\n"
+    found = outcomes(tmp_path, text)
+    assert found["tensorflow.contrib.layers.conv2d"] is Outcome.RESTORED
+    assert found["tensorflow.contrib.layers.sparse_feature_cross"] is Outcome.REFUSED
+
+
+def test_builtins_of_python_2(tmp_path):
+    """A builtin that Python 3 lacks is refused, unless the program provides for that."""
+    text = """\
+import six, sys
+def decode(text):
+    if isinstance(text, unicode):
+        return text
+    return [xrange(3) for _ in range(2)]
+"""
+    assert outcomes(tmp_path, text) == dict.fromkeys(["unicode", "xrange"], Outcome.REFUSED)
+    handled = """\
+import six, sys
+try:
+    unicode
+except NameError:
+    unicode = str
+if sys.version_info[0] < 3:
+    text_types = (basestring, long)
+kind = str if six.PY3 else basestring
+def f(file, x=None):
+    return file, unicode(x)
+def g():
+    try:
+        return reduce(max, [1])
+    except NameError:
+        return 1
+"""
+    assert outcomes(tmp_path, handled) == {}
+    assert outcomes(tmp_path, "from six.moves import *\nxrange(3)\n") == {}
+
+
+def test_tensorflow_is_not_started(program):
+    """`run --check` and `doctor` of a program import neither TensorFlow nor a library of it."""
+    code = (
+        "import sys; from estimator_spec import __main__ as command_line\n"
+        f"for command in (['run', '--check'], ['doctor']): command_line.main([*command, "
+        f"{str(program)!r}])\n"
+        "print({'tensorflow', 'tf_slim', 'keras', 'tensorboard'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
+    assert "AttentionWrapper" in done.stdout
 
 
 def test_names_of_tensorflow_1_without_its_names(program):

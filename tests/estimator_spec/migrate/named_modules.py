@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from estimator_spec.legacy.old_names import Fate, find
 from estimator_spec.legacy.tensorflow_names import is_only_in_tf1
-from estimator_spec.migrate.old_names import Fate, find
 
 PACKAGES = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns")
 

@@ -9,8 +9,6 @@ from estimator_spec.migrate.migration import migrate
 from estimator_spec.migrate.results import Kind
 from named_modules import Today, values
 
-pytest.importorskip("libcst", reason="needs the extra migrate")
-
 TRIED = "try:\n    from tensorflow.contrib.rnn import LSTMStateTuple as Y\n{}\nrecord(Y)\n"
 TRIED_MODULE = "try:\n    from tensorflow.contrib import resampler as r\n{}\nrecord(r.resampler)\n"
 HANDLED = [

@@ -11,7 +11,6 @@ import pytest
 from estimator_spec.migrate import notebook_text, notebooks
 from estimator_spec.migrate.migration import Options
 
-pytest.importorskip("nbformat", reason="needs the extra migrate")
 nbformat = pytest.importorskip("nbformat", reason="needs the extra migrate")
 
 CELLS = [

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from estimator_spec.migrate.migration import migrate
 from named_modules import values
 
-pytest.importorskip("libcst", reason="needs the extra migrate")
-
 # What precedes the first import of TensorFlow: it must stay first, or may be anything.
 FIRST = ["", "#!/usr/bin/python\n# -*- coding: utf-8 -*-\n", "# é\n\n\n"]
 DOCSTRINGS = ["", '"""é: import tensorflow as tf"""', "'''Two\nlines.'''", '"""One."""; é = 1']

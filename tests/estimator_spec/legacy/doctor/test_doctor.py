@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 import forking_python
+from estimator_spec.common.program_files import Program
 from estimator_spec.legacy.doctor import cli
 from estimator_spec.legacy.doctor.breakages import Level, diagnose
 from estimator_spec.legacy.doctor.installation import Installation, read_installation
+from estimator_spec.legacy.doctor.script_names import read_names
 
 ROOT = Path(__file__).resolve().parents[4]
 SOUND = {
@@ -79,7 +81,6 @@ def test_a_sound_environment_has_no_findings():
             "problem",
             'pip install "protobuf<7"',
         ),
-        ({"versions": {"protobuf": "7.34.1"}}, "protobuf", "note", 'pip install "protobuf<7.34"'),
         ({"without": ["tensorboard"]}, "tensorboard", "problem", "pip install tensorboard"),
         (
             {"versions": {"tensorflow-estimator": "2.15.0"}},
@@ -100,6 +101,15 @@ def test_a_known_breakage_has_its_cure(broken, package, level, cure):
     (finding,) = found(**broken)
     assert (finding.package, finding.level.value) == (package, level)
     assert cure in finding.cure
+
+
+def test_a_breakage_of_some_names_is_named_where_they_are_used():
+    """A plain installation has no note; a program that uses what protobuf 7 breaks has one."""
+    installation = Installation("3.11.4", {**SOUND, "protobuf": "7.34.1"})
+    assert diagnose(installation) == diagnose(installation, ["tensorflow.nn.relu"]) == []
+    (finding,) = diagnose(installation, ["tensorflow.tpu.experimental.embedding.Adam"])
+    assert (finding.package, finding.level) == ("protobuf", Level.NOTE)
+    assert 'pip install "protobuf<7.34"' in finding.cure
 
 
 def test_unmet_requirements_are_named():
@@ -124,7 +134,8 @@ def test_requirements_of_an_extra_count_where_it_is_used():
 
 def test_a_note_hides_no_problem():
     """A requirement that isn't met is found beside a note on the same package."""
-    levels = [f.level for f in found({"protobuf": "7.34.1"}, tensorflow=("protobuf<7",))]
+    versions = {"tensorflow-estimator": "2.15.0"}
+    levels = [f.level for f in found(versions, tensorflow=("tensorflow-estimator<2.15",))]
     assert levels == [Level.PROBLEM, Level.NOTE]
 
 
@@ -185,13 +196,19 @@ def test_it_imports_no_tensorflow():
     assert errors.strip() == "False"
 
 
-def test_a_broken_tensorflow_is_named(tmp_path):
-    """With a script, an import that fails is said, and the versions are shown all the same."""
-    script = tmp_path / "train.py"
-    script.write_text("import tensorflow as tf\n")
-    status, shown, _ = run(str(script), without_tensorflow=True)
+def test_a_script_needs_no_tensorflow(script):
+    """The names of a script are checked without importing TensorFlow."""
+    status, shown, errors = run(script, without_tensorflow=True)
     assert status == 1
-    assert "importing TensorFlow fails: ModuleNotFoundError" in shown
+    assert "train.py:4: refused: tensorflow.contrib.quantize.create_training_graph" in shown
+    assert errors.strip() == "False"
+
+
+def test_a_broken_tensorflow_is_named(script):
+    """With --start an import of TensorFlow that fails is a problem; the versions are shown."""
+    status, shown, _ = run(script, "--start", without_tensorflow=True)
+    assert status == 1
+    assert "problem: Importing TensorFlow fails: ModuleNotFoundError" in shown
     assert "package" in shown
 
 
@@ -228,6 +245,23 @@ def test_a_script_that_can_run(script, capsys):
     assert names["counts"]["put back"] == 1
     cli.main([script])
     assert f"python -m estimator_spec run --cpu auto {script}" in capsys.readouterr().out
+
+
+def test_one_verdict(script):
+    """With a problem of the installation a program can't run yet, and nothing says that it can."""
+    names = read_names(Program(script))
+    installation = Installation("3.11.4", SOUND)
+    text = cli.format_text(installation, found(), None, names, "train.py")
+    assert text.startswith("The versions fit together. train.py has to be changed before it runs.")
+    Path(script).write_text("import tensorflow as tf\ntf.estimator.tpu.TPUEstimator\n")
+    names = read_names(Program(script))
+    text = cli.format_text(installation, found(), None, names, "train.py")
+    assert text.startswith("The versions fit together.\n")
+    assert "\n  It can run unedited: python -m" in text
+    text = cli.format_text(installation, found(without=["tf-keras"]), None, names, "train.py")
+    assert text.startswith("1 problem.\n")
+    assert "It can" not in text
+    assert "\n  With these problems mended it can run unedited: python -m" in text
 
 
 def test_what_will_train_is_named(capsys, monkeypatch, tmp_path):

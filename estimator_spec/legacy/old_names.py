@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds what an old name became, by the tables of `estimator_spec.legacy`."""
+"""Decides what becomes of an old name, by the tables of names: for `run --check` and `migrate`."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 from dataclasses import dataclass
 
 import estimator_spec
-from estimator_spec.legacy import names, unsupported_names
+from estimator_spec.legacy import library_names, names, tensorflow_names, unsupported_names
 from estimator_spec.legacy.module_spellings import REMOVED, is_removed, prefixes, spellings
 
 # Public modules with the names of private ones.
@@ -41,6 +42,7 @@ class Fate(enum.Enum):
     LIBRARY: the same, if the library of `tpu-columns[contrib]` is installed.
     MODULE: a removed module.
     UNSUPPORTED: nothing here corresponds to it; `estimator_spec.restored` returns a stand-in.
+    GONE: an earlier TensorFlow had it, and nothing here says more about it.
     """
 
     PUBLIC = enum.auto()
@@ -49,6 +51,7 @@ class Fate(enum.Enum):
     LIBRARY = enum.auto()
     MODULE = enum.auto()
     UNSUPPORTED = enum.auto()
+    GONE = enum.auto()
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,9 @@ class OldName:
         name: its present name in `module`.
         removed: number of leading parts that name a removed module, at most `length`; 0 if its
             module still exists.
-        advice: for UNSUPPORTED, what to use instead.
-        home: for RESTORED, the full name of what `restored` returns, in a module that isn't public;
-            for LIBRARY, the library.
+        advice: for UNSUPPORTED and GONE, what to use instead.
+        ours: the full name of what `install()` puts in its place, or ''.
+        library: for LIBRARY, the library that has it.
     """
 
     length: int
@@ -73,7 +76,8 @@ class OldName:
     name: str = ""
     removed: int = 0
     advice: str = ""
-    home: str = ""
+    ours: str = ""
+    library: str = ""
 
 
 @functools.cache
@@ -100,6 +104,12 @@ def _of_libraries() -> dict[str, str]:
 
 
 @functools.cache
+def _libraries() -> dict[str, tuple[str, ...]]:
+    """Returns the modules of installed libraries that have a removed module's names."""
+    return names.libraries_by_module()
+
+
+@functools.cache
 def _modules() -> frozenset[str]:
     """Returns the modules of the tables and the packages that they are in."""
     found: set[str] = set()
@@ -117,6 +127,8 @@ def is_module(full: str) -> bool:
 @functools.cache
 def _with_old_names() -> frozenset[str]:
     fulls = [f"{module}.{name}" for module, names_in_it in _rows().items() for name in names_in_it]
+    # Programs pass `tf.nn` and `tf.image` on, and few of them have names of TensorFlow 0.x.
+    fulls = [full for full in fulls if full not in tensorflow_names.of_version_0()]
     return frozenset(
         prefix
         for full in (*fulls, *REMOVED)
@@ -163,7 +175,26 @@ def find(full: str, also_on_tpu: bool = True) -> OldName | None:
         if unsupported_names.is_listed(module, parts[end]):
             advice = unsupported_names.advice(module, parts[end])
             return OldName(end + 1, Fate.UNSUPPORTED, advice=advice)
-    return None
+    return _gone(parts)
+
+
+def _gone(parts: list[str]) -> OldName | None:
+    """Returns what is known of a name that only earlier versions of TensorFlow have, or None."""
+    full = ".".join(parts)
+    if parts[0] != "tensorflow" or tensorflow_names.exists(full):
+        return None
+    versions = tensorflow_names.versions_of(full)
+    if not versions or tensorflow_names.is_only_in_tf1(full.partition(".")[2]):
+        return None
+    # The shortest part of the name that the newest TensorFlow lacks.
+    length = next(
+        end
+        for end in range(2, len(parts) + 1)
+        if not tensorflow_names.exists(".".join(parts[:end]))
+    )
+    last = versions[-1].rpartition(".")[0]
+    advice = f"TensorFlow {last} had it, {tensorflow_names.NEWEST} doesn't."
+    return OldName(length, Fate.GONE, advice=advice)
 
 
 def present_name(full: str) -> str:
@@ -183,23 +214,24 @@ def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> 
     removed = end if is_removed(".".join(parts[:end])) else 0
     module, _, name = row.ours.rpartition(".")
     module = _PUBLIC.get(module, module)
+    ours = row.ours
     if module == "estimator_spec.tpu":
         if not also_on_tpu and not removed:
             return None
         if also_on_tpu:
-            return OldName(end + 1, Fate.ON_TPU, module, name, removed)
+            return OldName(end + 1, Fate.ON_TPU, module, name, removed, ours=ours)
     if module.split(".")[0] == "tensorflow":
         # A name of tf.contrib that is in TensorFlow now may need a TPU, too.
         again = find(row.ours, also_on_tpu)
         if again is not None and again.fate in (Fate.ON_TPU, Fate.PUBLIC):
-            return OldName(end + 1, again.fate, again.module, again.name, removed)
-        return OldName(end + 1, Fate.PUBLIC, module, name, removed)
+            return OldName(end + 1, again.fate, again.module, again.name, removed, ours=ours)
+        return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)
     is_public = module in _PUBLIC_MODULES or (
         module == "estimator_spec" and name in estimator_spec.__all__
     )
     if is_public:
-        return OldName(end + 1, Fate.PUBLIC, module, name, removed)
-    return OldName(end + 1, Fate.RESTORED, removed=removed, home=row.ours)
+        return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)
+    return OldName(end + 1, Fate.RESTORED, removed=removed, ours=ours)
 
 
 def _in_removed_module(parts: list[str]) -> OldName:
@@ -212,7 +244,14 @@ def _in_removed_module(parts: list[str]) -> OldName:
     module = ".".join(parts[:end])
     removed = end if is_removed(module) else end + 1
     if module in _of_libraries() and not unsupported_names.is_listed(module, parts[end]):
-        home = _of_libraries()[module]
-        return OldName(end + 1, Fate.LIBRARY, removed=removed, home=home)
+        found = OldName(end + 1, Fate.LIBRARY, removed=removed, library=_of_libraries()[module])
+        homes = _libraries().get(module)
+        if homes is None:  # The library isn't installed.
+            return found
+        for home in homes:
+            if parts[end] in library_names.public_names(home):
+                return dataclasses.replace(found, ours=f"{home}.{parts[end]}")
+        advice = f"{found.library} doesn't have it. Copy it from TensorFlow 1.15's sources."
+        return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)
     advice = unsupported_names.advice(module, parts[end])
     return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)

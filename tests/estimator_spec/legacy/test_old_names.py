@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from estimator_spec.legacy import names
+from estimator_spec.legacy import names, old_names
 from estimator_spec.legacy.modules import resolve
 from estimator_spec.legacy.name_rows import When
-from estimator_spec.migrate import old_names
-from estimator_spec.migrate.old_names import Fate
+from estimator_spec.legacy.old_names import Fate
 
 
 def every_old_name() -> list[str]:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides which API of TensorFlow a program was written for, for `run` and `migrate` alike.
+
+A program is of TensorFlow 1 if one of its modules uses a name of `tensorflow` that only TensorFlow
+1 had. All its modules then get that API under `import tensorflow`, with the first generation of
+canned estimators: a module without such names may use others that TensorFlow 2 changed.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from estimator_spec.common import program_files
+from estimator_spec.legacy import api_differences, call_sites, program_names, tensorflow_names
+from estimator_spec.program_source.modules import Modules
+from estimator_spec.program_source.names import Names
+
+# Packages of TensorFlow that don't belong to an API version.
+SHARED = ("compat", "core", "lite", "python", "tools", "tsl")
+TF1 = "tensorflow.compat.v1"
+_TENSORFLOW = "tensorflow"
+_OF_TF2 = ("2.15.1", "2.21.0")
+_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
+
+
+def uses_tf1_names(program: program_files.Program) -> bool:
+    """Returns whether a program is of TensorFlow 1.
+
+    Its files are those that it imports, from its main one on; they are parsed, not run. A file that
+    isn't valid Python 3 uses no names.
+    """
+    modules = Modules(program_files.find_files(program))
+    return any(is_of_tf1(names) for _, names in modules.all())
+
+
+def is_of_tf1(names: Names) -> bool:
+    """Returns whether a module uses names of `tensorflow` that only TensorFlow 1 had.
+
+    `tf.flags` counts; `tf.compat.v1.flags`, names of `import tensorflow.compat.v1 as tf` and names
+    whose absence the program handles don't.
+    """
+    return any(
+        use.from_tensorflow
+        and is_tf1_name(use.name.partition(".")[2])
+        and not is_handled(names.tree, use.line)
+        for use in program_names.uses(names)
+    )
+
+
+def is_tf1_name(name: str) -> bool:
+    """Returns whether `tensorflow` has a name in no version of TensorFlow 2.
+
+    >>> is_tf1_name("Session"), is_tf1_name("metrics.auc"), is_tf1_name("estimator.DNNClassifier")
+    (True, True, False)
+
+    Args:
+        name: relative to `tensorflow`.
+    """
+    return all(tensorflow_names.is_only_in_tf1(name, version) for version in _OF_TF2)
+
+
+def is_handled(tree: ast.Module, line: int) -> bool:
+    """Returns whether a program has code for the case that a name, read in a line, is missing."""
+    return bool(call_sites.handled_at(tree, line) & _ERRORS)
+
+
+def name_in_tf1(name: str) -> str:
+    """Returns the full name of what `tensorflow.name` is in a program of TensorFlow 1.
+
+    >>> name_in_tf1("tensorflow.estimator.DNNClassifier"), name_in_tf1("tensorflow.optimizers.SGD")
+    ('tensorflow.compat.v1.estimator.DNNClassifier', 'tensorflow.optimizers.SGD')
+
+    Args:
+        name: a full name that is reached from the module `tensorflow`.
+    """
+    root, _, rest = name.partition(".")
+    first = rest.split(".")[0]
+    if root != _TENSORFLOW or first in SHARED or is_only_in_tf2(first):
+        return name
+    return f"{TF1}.{rest}" if rest else TF1
+
+
+def differs_in_tf1(name: str) -> bool:
+    """Returns whether a name is something else in a program of TensorFlow 1.
+
+    >>> differs_in_tf1("tensorflow.nn.dropout"), differs_in_tf1("tensorflow.nn.relu")
+    (True, False)
+
+    Args:
+        name: a full name that is reached from the module `tensorflow`.
+    """
+    parts = name.split(".")[1:]
+    return any(
+        parts[end] in api_differences.NAMES.get(".".join(parts[:end]), ())
+        for end in range(len(parts))
+    )
+
+
+def is_only_in_tf2(name: str) -> bool:
+    """Returns whether `tensorflow` has a name that `tensorflow.compat.v1` lacks.
+
+    A program of TensorFlow 1 reads it of TensorFlow 2's API.
+
+    Args:
+        name: the name, without dots; '' isn't one.
+    """
+    if name in ("", "contrib", "estimator"):
+        return False
+    exists = tensorflow_names.exists
+    return exists(f"{_TENSORFLOW}.{name}") and not exists(f"{TF1}.{name}")

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the builtins of Python 2 that a module uses, and that Python 3 lacks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from estimator_spec.legacy import call_sites
+
+# What to use instead.
+_NOW = {
+    "apply": "f(*arguments)",
+    "basestring": "str",
+    "cmp": "(a > b) - (a < b)",
+    "execfile": "exec(open(file).read())",
+    "file": "open",
+    "long": "int",
+    "raw_input": "input",
+    "reduce": "functools.reduce",
+    "reload": "importlib.reload",
+    "unichr": "chr",
+    "unicode": "str",
+    "xrange": "range",
+}
+_OF_VERSION = re.compile(r"PY2|PY3|version_info|python_version|version\b")
+_ERRORS = frozenset({"NameError", "Exception", "BaseException"})
+
+
+def find(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yields line and name of each use, and what to use instead.
+
+    Not those in a branch for a version of Python or in a `try` that handles the failure, nor names
+    that the module binds somewhere, or may import by `*`.
+    """
+    bound = set(_bound(tree))
+    if "*" in bound:
+        return
+    for node in _run_by_python3(tree):
+        if not isinstance(node, ast.Name) or node.id not in _NOW or node.id in bound:
+            continue
+        if not call_sites.handled_at(tree, node.lineno) & _ERRORS:
+            yield node.lineno, node.id, f"Python 3 doesn't have it: use {_NOW[node.id]}."
+
+
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Yields the names that a module's statements bind, in any scope."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).split(".")[0]
+
+
+def _run_by_python3(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yields the nodes outside of branches that ask for a version."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.If | ast.IfExp) and _OF_VERSION.search(ast.unparse(child.test)):
+            continue
+        yield child
+        yield from _run_by_python3(child)
