@@ -81,3 +81,9 @@ def find_users(op: Any) -> list[Any]:
 def control_flow_context(op: Any) -> Any:
     """Returns the TF1 `tf.cond` or `tf.while_loop` context that an op is in, or None."""
     return op._get_control_flow_context()
+
+
+def is_in_loop(op: Any) -> bool:
+    """Returns whether an op is in a TF1 `tf.while_loop`: then none outside of it can gate it."""
+    context = control_flow_context(op)
+    return context is not None and context.GetWhileContext() is not None

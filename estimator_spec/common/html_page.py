@@ -28,12 +28,13 @@ h1 { font-size: 1.5rem; margin: 0 0 .5rem; } h2 { font-size: 1.15rem; margin: 2r
 table { border-collapse: collapse; font-size: .9rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .75rem .25rem 0; text-align: left;
   vertical-align: top; white-space: nowrap; }
+td.prose { min-width: 20rem; white-space: normal; }
 td.number { font-variant-numeric: tabular-nums; text-align: right; }
 .chart { width: 100%; }
 .chart th, .chart td { border: 0; padding: .1rem .6rem .1rem 0; vertical-align: middle;
   font-weight: normal; }
-.chart th { white-space: normal; }
-.chart td:last-child { width: 50%; padding-right: 0; }
+.chart th { min-width: 10rem; } .chart th, .chart td.number { white-space: normal; }
+.chart td:last-child { width: 50%; min-width: 12rem; padding-right: 0; }
 .bars { display: flex; position: relative; height: 1rem; print-color-adjust: exact; }
 .bars i { min-width: 2px; } .bars b { position: absolute; top: -.2rem; bottom: -.2rem;
   border-left: 2px dashed var(--text); }
@@ -41,9 +42,10 @@ i.first { background: var(--first); } i.second { background: var(--second); }
 i.over { background: var(--over); }
 i.key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .8rem; }
 @media (max-width: 40rem) {
-  .chart tr { display: grid; grid-template-columns: 1fr auto; padding: .2rem 0; }
-  .chart td.number { white-space: normal; }
-  .chart td:last-child { grid-column: 1 / -1; padding: 0; width: auto; }
+  .chart tr { display: grid; padding: .2rem 0;
+    grid-template-columns: minmax(10rem, 1fr) minmax(0, auto); }
+  .chart th { min-width: 0; }
+  .chart td:last-child { grid-column: 1 / -1; padding: 0; width: auto; min-width: 0; }
   .bars b { top: 0; bottom: 0; } }
 summary { cursor: pointer; }
 figure { margin: 1rem 0; } figcaption { font-size: .9rem; }
@@ -58,6 +60,8 @@ polyline.second { stroke: var(--second); stroke-dasharray: 5 3; }
 .note p { margin: .25rem 0; }
 """
 
+# Characters of a cell that stays on one line.
+_LONGEST_LINE = 60
 _CURVE_WIDTH, _CURVE_HEIGHT = 640, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 8, 12, 26  # margins of curves
 
@@ -265,5 +269,7 @@ def _list(items: Sequence[str], tag: str) -> str:
 
 
 def _cell(text: str) -> str:
-    opening = '<td class="number">' if text[:1].isdigit() else "<td>"
-    return f"{opening}{html.escape(text)}</td>"
+    kind = "prose" if len(text) > _LONGEST_LINE else "number" if text[:1].isdigit() else ""
+    return (
+        f'<td class="{kind}">{html.escape(text)}</td>' if kind else f"<td>{html.escape(text)}</td>"
+    )

@@ -70,12 +70,12 @@ def _with_reason(item: Item) -> Item:
 
 def _compare_values(old: StoredSide, new: StoredSide, name: str, tolerances: Tolerances) -> Item:
     stage = Stage.TRAINED_VALUES
-    tolerance = tolerances.of(stage, name)
     variable = old.variable(name)
     if not variable.is_numbers:
         same = old.whole(name) == new.whole(name)
         outcome = Outcome.AGREES if same else Outcome.DIFFERS
         return Item(stage, name, outcome, "" if same else "other contents")
+    tolerance = tolerances.of(stage, name, np.dtype(variable.dtype.as_numpy_dtype).kind)
     if not (variable.is_rows and new.variable(name).is_rows):
         arrays = _whole(old, name), _whole(new, name)
         gap = gaps.measure(*arrays, tolerance)

@@ -9,6 +9,9 @@ import enum
 from estimator_spec.compare.gaps import Gap
 from estimator_spec.compare.stages import Stage, Tolerance
 
+# Items that a note lists.
+_MAX_LISTED = 5
+
 
 class Outcome(enum.Enum):
     """Result of one item."""
@@ -83,8 +86,22 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether all items agree."""
-        return self.first_difference is None
+        """Whether there is something that was compared, and all items agree."""
+        return bool(self.items) and self.first_difference is None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The notes, and which items show nothing: they have no element, or only NaN."""
+        empty = [
+            f"{item.stage.title}: {item.name}"
+            for item in self.items
+            if item.gap is not None and item.gap.shows_nothing
+        ]
+        if not empty:
+            return self.notes
+        more = f"; and {len(empty) - _MAX_LISTED} more" if len(empty) > _MAX_LISTED else ""
+        text = "Equal, but without a number to compare (no element, or NaN on both sides)"
+        return (*self.notes, f"{text}: {'; '.join(empty[:_MAX_LISTED])}{more}.")
 
     @property
     def first_difference(self) -> Item | None:
@@ -99,6 +116,8 @@ class Comparison:
     def headline(self) -> str:
         """Whether they agree, and where they first part."""
         first = self.first_difference
+        if not self.items:
+            return "Nothing was compared."
         if first is None:
             return f"The two agree in all {len(self.items)} items."
         text = first.text or first.outcome.value

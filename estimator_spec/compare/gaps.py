@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,6 +17,8 @@ BINS = ("0", *(f"<{edge:.0e}" for edge in EDGES), f"≥{EDGES[-1]:.0e}")
 
 # Rows that are named at most.
 _SHOWN_ROWS = 8
+# Elements that are measured at a time.
+_BLOCK = 1 << 20
 # Elements below this part of the largest one are compared with it, not with themselves: they are
 # differences of larger ones, with the rounding of these.
 _FLOOR = 1e-2
@@ -28,6 +31,7 @@ class Gap:
     Attributes:
         num_elements: number of elements.
         num_outside: number of elements that differ by more than the tolerance.
+        num_nan: number of elements that are NaN in both arrays.
         absolute: largest absolute difference; None for elements that are no numbers.
         relative: largest relative difference, likewise.
         histogram: numbers of elements by relative difference, in the bins `BINS`.
@@ -38,6 +42,7 @@ class Gap:
 
     num_elements: int
     num_outside: int
+    num_nan: int
     absolute: float | None
     relative: float | None
     histogram: tuple[int, ...]
@@ -49,6 +54,11 @@ class Gap:
     def agrees(self) -> bool:
         """Whether all elements are within the tolerance."""
         return not self.num_outside
+
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether there is no element, or none that is a number in one of the arrays."""
+        return self.num_nan == self.num_elements
 
 
 class GapBuilder:
@@ -64,6 +74,7 @@ class GapBuilder:
         self._floor = _FLOOR * largest
         self._counts = np.zeros(len(BINS), np.int64)
         self._num_elements = self._num_outside = self._num_rows = self._num_rows_outside = 0
+        self._num_nan = 0
         self._absolute = self._relative = 0.0
         self._is_numbers = True
         self._rows: list[int] = []
@@ -77,6 +88,7 @@ class GapBuilder:
         """
         if old.dtype.kind in "biufc" and new.dtype.kind in "biufc":
             absolute, relative = _differences(old, new, self._floor)
+            self._num_nan += int((np.isnan(old) & np.isnan(new)).sum())
             self._counts += np.bincount(_bins(absolute, relative), minlength=len(BINS))
             self._absolute = max(self._absolute, float(absolute.max(initial=0)))
             self._relative = max(self._relative, float(relative.max(initial=0)))
@@ -101,6 +113,7 @@ class GapBuilder:
         return Gap(
             self._num_elements,
             self._num_outside,
+            self._num_nan,
             self._absolute if self._is_numbers else None,
             self._relative if self._is_numbers else None,
             tuple(self._counts.tolist()),
@@ -128,7 +141,8 @@ def measure(old: np.ndarray, new: np.ndarray, tolerance: Tolerance = EXACT) -> G
     """
     rows = [array.reshape(1) if not array.ndim else array for array in (old, new)]
     builder = GapBuilder(tolerance, largest_magnitude(old))
-    builder.add(*rows)
+    for one, other in zip(*map(_blocks, rows), strict=True):
+        builder.add(one, other)
     return builder.finish()
 
 
@@ -136,8 +150,18 @@ def largest_magnitude(array: np.ndarray) -> float:
     """Returns the largest finite magnitude of an array; 0 for one without numbers."""
     if array.dtype.kind not in "biufc":
         return 0.0
-    magnitudes = np.abs(array.astype(_wide(array)))
-    return float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes)))
+    largest = 0.0
+    for block in _blocks(array.reshape(-1)):
+        magnitudes = np.abs(block.astype(_wide(block)))
+        largest = max(largest, magnitudes.max(initial=0.0, where=np.isfinite(magnitudes)))
+    return float(largest)
+
+
+def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Yields rows of an array: of a large one few at a time, whose differences take memory."""
+    count = max(1, _BLOCK * len(array) // max(1, array.size))
+    for first in range(0, len(array), count):
+        yield array[first : first + count]
 
 
 def find_order(old: np.ndarray, new: np.ndarray, tolerance: Tolerance) -> np.ndarray | None:

@@ -7,9 +7,9 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from estimator_spec.compare.comparison import Comparison, Item, Outcome, Side
-from estimator_spec.compare.recording import Array, Call, Recording, Variable
+from estimator_spec.compare.recording import Call, Recording, Variable
 from estimator_spec.compare.stages import Stage, Tolerances
-from estimator_spec.compare.values import compare_losses, compare_values
+from estimator_spec.compare.values import compare_losses, compare_values, lone_item
 
 # The kinds of calls, and the stage in which it shows that only one side makes one.
 KINDS = {
@@ -18,6 +18,8 @@ KINDS = {
     "predict": Stage.PREDICTIONS,
     "export": Stage.SIGNATURES,
 }
+# Groups of arrays by the names of variables.
+_OF_VARIABLES = ("initial", "first_update", "trained")
 
 
 def compare_recordings(
@@ -40,7 +42,7 @@ def compare_recordings(
         only: those of `KINDS` that are compared.
     """
     items: list[Item] = []
-    training = bool(old.of("train") and new.of("train"))
+    training = "train" in only and bool(old.of("train") and new.of("train"))
     for kind, stage in KINDS.items():
         if kind not in only:
             continue
@@ -65,9 +67,8 @@ def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool)
         yield from compare_variables(old.variables, new.variables, f"{title}: ")
         yield from _compare_group(Stage.INITIAL_VALUES, "initial", old, new, tolerances)
     if old.kind == "train":
-        if "losses" in old.arrays and "losses" in new.arrays:
-            losses, new_losses = (call.arrays["losses"][""] for call in (old, new))
-            yield from compare_losses(title, losses, new_losses, tolerances)
+        losses, new_losses = (call.arrays.get("losses", {}).get("") for call in (old, new))
+        yield from compare_losses(title, losses, new_losses, tolerances)
         yield from _compare_group(Stage.FIRST_UPDATE, "first_update", old, new, tolerances)
         yield from _compare_group(Stage.TRAINED_VALUES, "trained", old, new, tolerances)
     trained = old.after_training or new.after_training
@@ -88,9 +89,8 @@ def compare_variables(
         yield Item(stage, f"{prefix}number of variables", Outcome.DIFFERS, text)
     for name in _names(old, new):
         item_name = f"{prefix}{name}"
-        lone = _lone(stage, item_name, name in old, name in new)
-        if lone is not None:
-            yield lone
+        if (name in old) != (name in new):
+            yield lone_item(stage, item_name, name in old)
             continue
         one, other = old[name], new[name]
         texts = []
@@ -107,21 +107,23 @@ def compare_variables(
 def _compare_group(
     stage: Stage, group: str, old: Call, new: Call, tolerances: Tolerances
 ) -> Iterator[Item]:
-    """Yields the items of a group of arrays that both calls have."""
-    if group not in old.arrays or group not in new.arrays:
+    """Yields the items of a group of arrays."""
+    first, second = old.arrays.get(group), new.arrays.get(group)
+    if first is None or second is None:
+        if first is not second:
+            yield lone_item(stage, f"{old.title}: {group.replace('_', ' ')}", first is not None)
         return
-    first, second = old.arrays[group], new.arrays[group]
-    of_variables = group in ("initial", "first_update", "trained")
     for name in _names(first, second):
         item_name = f"{old.title}: {name}" if name else old.title
-        if of_variables and not _is_comparable(first.get(name), second.get(name)):
+        variables = old.variables.get(name), new.variables.get(name)
+        if group in _OF_VARIABLES and not _have_one_shape(*variables):
             continue  # an item of the variables' stage says so
-        lone = _lone(stage, item_name, name in first, name in second)
-        yield lone or compare_values(stage, item_name, first[name], second[name], tolerances)
+        yield compare_values(stage, item_name, first.get(name), second.get(name), tolerances)
 
 
-def _is_comparable(old: Array | None, new: Array | None) -> bool:
-    return old is not None and new is not None and old.shape == new.shape
+def _have_one_shape(old: Variable | None, new: Variable | None) -> bool:
+    """Returns whether a variable of both sides has one shape, or is one of neither."""
+    return getattr(old, "shape", None) == getattr(new, "shape", None)
 
 
 def _compare_signatures(
@@ -130,9 +132,8 @@ def _compare_signatures(
     stage = Stage.SIGNATURES
     for key in _names(old, new):
         name = f"{title}: {key}"
-        lone = _lone(stage, name, key in old, key in new)
-        if lone is not None:
-            yield lone
+        if (key in old) != (key in new):
+            yield lone_item(stage, name, key in old)
             continue
         texts = []
         if old[key]["method"] != new[key]["method"]:
@@ -150,13 +151,6 @@ def _compare_signatures(
 def _names(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Returns the names of both sides, in the order of the old one, then of the new."""
     return list({**old, **new})
-
-
-def _lone(stage: Stage, name: str, in_old: bool, in_new: bool) -> Item | None:
-    """Returns the item of what only one side has; None if both have it."""
-    if in_old and in_new:
-        return None
-    return Item(stage, name, Outcome.ONLY_OLD if in_old else Outcome.ONLY_NEW)
 
 
 def _notes(old: Recording, new: Recording) -> Iterator[str]:

@@ -20,8 +20,8 @@ def make_page(result: Comparison) -> Page:
     page = Page("The two agree" if result.agrees else "The two differ")
     page.add_note(result.headline, kind="good" if result.agrees else "bad")
     page.add_table(("side", "program or checkpoint"), text.side_rows(result))
-    if result.notes:
-        page.add_list(result.notes)
+    if result.remarks:
+        page.add_list(result.remarks)
     page.add_heading("Stages")
     stages = [stage for stage in Stage if result.of(stage)]
     page.add_table(text.STAGE_HEADER, [text.stage_row(result, stage) for stage in stages])
@@ -70,8 +70,6 @@ def _add_histogram(page: Page, item: Item) -> None:
 
 
 def _item_row(item: Item) -> list[str]:
-    gap, bounds = item.gap, item.tolerance
-    largest = [None, None] if gap is None else [gap.absolute, gap.relative]
-    numbers = ["" if number is None else f"{number:.3g}" for number in largest]
+    bounds = item.tolerance
     tolerance = "" if bounds is None else f"{bounds.relative:g} or {bounds.absolute:g} absolute"
-    return [item.name, item.outcome.value, item.text, *numbers, tolerance]
+    return [item.name, item.outcome.value, item.text, *text.largest(item), tolerance]

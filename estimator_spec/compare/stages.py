@@ -75,7 +75,7 @@ _DEFAULTS = {
 
 
 class Tolerances:
-    """Tolerances by item: those of the stages, and rules for names.
+    """Tolerances by item: those of the stages, and rules for names. Whole numbers must be equal.
 
     Args:
         rules: (pattern, tolerance) pairs. A pattern is matched with `STAGE/NAME` of an item, as in
@@ -95,8 +95,14 @@ class Tolerances:
                 )
         self._rules = rules
 
-    def of(self, stage: Stage, name: str) -> Tolerance:
+    def of(self, stage: Stage, name: str, kind: str = "f") -> Tolerance:
         """Returns the tolerance of an item.
+
+        Args:
+            stage: its stage.
+            name: its name.
+            kind: NumPy's kind of its elements. Those of whole numbers and booleans are steps, ids
+                and counts: without a rule they must be equal.
 
         >>> rules = Tolerances(("metrics/*", Tolerance(0.01)), ("metrics/*auc", Tolerance(0.1)))
         >>> rules.of(Stage.METRICS, "evaluate 1: auc").relative
@@ -107,7 +113,7 @@ class Tolerances:
         for pattern, tolerance in reversed(self._rules):
             if fnmatch.fnmatchcase(f"{stage.value}/{name}", pattern):
                 return tolerance
-        return _DEFAULTS[stage]
+        return EXACT if kind in "iub" else _DEFAULTS[stage]
 
 
 def parse_rule(text: str) -> tuple[str, Tolerance]:

@@ -28,7 +28,7 @@ def format_text(result: Comparison) -> str:
         lines += ["", *_differences(differences)]
         if differences[0].gap is not None:
             lines += ["", *_histogram(differences[0])]
-    lines += [f"note: {note}" for note in result.notes]
+    lines += [f"note: {note}" for note in result.remarks]
     return "\n".join(lines)
 
 
@@ -60,6 +60,13 @@ def stage_row(result: Comparison, stage: Stage) -> list[str]:
         numbers = [number for number in found if number is not None]
         row.append(f"{max(numbers):.2g}" if numbers else "")
     return row
+
+
+def largest(item: Item) -> list[str]:
+    """Returns an item's largest absolute and relative difference; "" without numbers."""
+    gap = item.gap
+    numbers = [None, None] if gap is None else [gap.absolute, gap.relative]
+    return ["" if number is None else f"{number:.3g}" for number in numbers]
 
 
 STAGE_HEADER = ("stage", "items", "agree", "largest difference", "relative")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,25 +18,76 @@ from estimator_spec.compare.stages import Stage, Tolerances
 _MAX_SERIES = 1000
 
 
-def compare_values(stage: Stage, name: str, old: Array, new: Array, tolerances: Tolerances) -> Item:
-    """Returns the item of an array that both sides have."""
-    tolerance = tolerances.of(stage, name)
+def compare_values(
+    stage: Stage, name: str, old: Array | None, new: Array | None, tolerances: Tolerances
+) -> Item:
+    """Returns the item of a recorded array; None stands for a side that lacks it."""
+    if old is None or new is None:
+        return lone_item(stage, name, old is not None)
     if old.dtype != new.dtype:
         return Item(stage, name, Outcome.DIFFERS, f"{old.dtype} and {new.dtype}")
     if old.shape != new.shape or old.rows_kept != new.rows_kept:
         text = f"shapes {list(old.shape)} and {list(new.shape)}"
         return Item(stage, name, Outcome.DIFFERS, text)
-    arrays = old.load(), new.load()
-    gap = gaps.measure(*arrays, tolerance)
+    return compare_arrays(stage, name, old.load(), new.load(), tolerances)
+
+
+def lone_item(stage: Stage, name: str, in_old: bool) -> Item:
+    """Returns the item of what only one side has."""
+    return Item(stage, name, Outcome.ONLY_OLD if in_old else Outcome.ONLY_NEW)
+
+
+def compare_arrays(
+    stage: Stage,
+    name: str,
+    old: np.ndarray | None,
+    new: np.ndarray | None,
+    tolerances: Tolerances,
+    rounding: float = 0.0,
+) -> Item:
+    """Returns the item of an array; None stands for a side that lacks it.
+
+    Args:
+        stage: the item's stage.
+        name: the item's name.
+        old: the old side's.
+        new: the new side's.
+        tolerances: bounds of what agrees.
+        rounding: absolute difference that rounding may make.
+    """
+    if old is None or new is None:
+        return lone_item(stage, name, old is not None)
+    if _dtype(old) != _dtype(new):
+        return Item(stage, name, Outcome.DIFFERS, f"{_dtype(old)} and {_dtype(new)}")
+    if old.shape != new.shape:
+        text = f"shapes {list(old.shape)} and {list(new.shape)}"
+        return Item(stage, name, Outcome.DIFFERS, text)
+    tolerance = tolerances.of(stage, name, old.dtype.kind)
+    if rounding > tolerance.absolute:
+        tolerance = dataclasses.replace(tolerance, absolute=rounding)
+    gap = gaps.measure(old, new, tolerance)
     if gap.agrees:
         return Item(stage, name, Outcome.AGREES, "", gap, tolerance)
-    order = gaps.find_order(*arrays, tolerance)
-    text = describe_order(order) if order is not None else describe_gap(gap, *arrays)
+    order = gaps.find_order(old, new, tolerance)
+    text = describe_order(order) if order is not None else describe_gap(gap, old, new)
     return Item(stage, name, Outcome.DIFFERS, text, gap, tolerance)
 
 
-def compare_losses(title: str, old: Array, new: Array, tolerances: Tolerances) -> Iterator[Item]:
-    """Yields the items of two trainings' losses, [steps]: of the first step, and of all steps."""
+def _dtype(array: np.ndarray) -> str:
+    return "string" if array.dtype.kind in "OSU" else array.dtype.name
+
+
+def compare_losses(
+    title: str, old: Array | None, new: Array | None, tolerances: Tolerances
+) -> Iterator[Item]:
+    """Yields the items of two trainings' losses, [steps]: of the first step, and of all steps.
+
+    None stands for a training without a loss.
+    """
+    if old is None or new is None:
+        if old is not new:
+            yield lone_item(Stage.LOSSES, title, old is not None)
+        return
     a, b = old.load(), new.load()
     if len(a) and len(b):
         name = f"{title}: loss of the first step"
@@ -44,16 +96,20 @@ def compare_losses(title: str, old: Array, new: Array, tolerances: Tolerances) -
         text = "" if gap.agrees else describe_gap(gap, a[0], b[0])
         outcome = Outcome.AGREES if gap.agrees else Outcome.DIFFERS
         yield Item(Stage.FORWARD_PASS, name, outcome, text, gap, tolerance)
+    yield compare_series(title, a, b, tolerances)
+
+
+def compare_series(title: str, old: np.ndarray, new: np.ndarray, tolerances: Tolerances) -> Item:
+    """Returns the item of two trainings' losses, [steps]."""
     tolerance = tolerances.of(Stage.LOSSES, title)
-    series = _series(a), _series(b)
-    if a.shape != b.shape:
-        text = f"{len(a)} steps and {len(b)}"
-        yield Item(Stage.LOSSES, title, Outcome.DIFFERS, text, None, tolerance, series)
-        return
-    gap = gaps.measure(a, b, tolerance)
-    text = "" if gap.agrees else _describe_losses(gap, a, b)
+    series = _series(old), _series(new)
+    if old.shape != new.shape:
+        text = f"{len(old)} steps and {len(new)}"
+        return Item(Stage.LOSSES, title, Outcome.DIFFERS, text, None, tolerance, series)
+    gap = gaps.measure(old, new, tolerance)
+    text = "" if gap.agrees else _describe_losses(gap, old, new)
     outcome = Outcome.AGREES if gap.agrees else Outcome.DIFFERS
-    yield Item(Stage.LOSSES, title, outcome, text, gap, tolerance, series)
+    return Item(Stage.LOSSES, title, outcome, text, gap, tolerance, series)
 
 
 def describe_gap(gap: Gap, old: np.ndarray, new: np.ndarray) -> str:

@@ -103,20 +103,25 @@ def train(
     )
 
 
-def evaluate(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:
-    """Builds the evaluation of a batch on all replicas; metrics are computed on the host."""
+def evaluate(replicas: Replicas, batches: ReplicaInputs) -> tuple[EstimatorSpec, Any]:
+    """Builds the evaluation of a batch on all replicas; metrics are computed on the host.
+
+    Returns:
+        The `EstimatorSpec`, and the weight of its loss in the mean over the batches.
+    """
     step = replicas.step(batches.next())
     with tf.control_dependencies(step.ops):
         loss = tf.identity(step.loss)
     metrics = host_call_lib.run("eval_metrics", step.eval_metrics)
     hooks = [*step.spec.evaluation_hooks, *_host_call_hooks(step)]
-    return EstimatorSpec(
+    spec = EstimatorSpec(
         mode=ModeKeys.EVAL,
         loss=loss,
         eval_metric_ops=metrics,
         scaffold=_scaffold(step),
         evaluation_hooks=hooks,
     )
+    return spec, step.loss_weight
 
 
 def predict(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:

@@ -291,7 +291,7 @@ class Estimator:
             checkpoint_state.record_for_graph(checkpoint)
             built = self._build(graph, input_fn, ModeKeys.EVAL)
             spec = built.spec
-            update_op, values = evaluation.metric_ops(spec)
+            update_op, values = evaluation.metric_ops(built)
             updates.optimize_inference_graph(graph, self._optimizations)
             warm_start(self._warm_start_settings, checkpoint)
             with built.running():

@@ -13,10 +13,10 @@ import tensorflow as tf
 
 from estimator_spec.driver import hooks as hooks_lib
 from estimator_spec.driver import input_pipeline, sessions
+from estimator_spec.driver.graph_builder import BuiltGraph
 from estimator_spec.driver.hookless_steps import BatchRunner
 from estimator_spec.run_config import RunConfig
 from estimator_spec.updates import dependencies
-from estimator_spec.user_functions.model_spec import EstimatorSpec
 
 tf1 = tf.compat.v1
 
@@ -24,8 +24,11 @@ _LOSS = "loss"
 _GLOBAL_STEP = tf1.GraphKeys.GLOBAL_STEP
 
 
-def metric_ops(spec: EstimatorSpec) -> tuple[Any, dict[str, Any]]:
+def metric_ops(built: BuiltGraph) -> tuple[Any, dict[str, Any]]:
     """Returns the op that updates all metrics, and the tensors of their values.
+
+    Args:
+        built: the graph of an evaluation.
 
     Returns:
         (update op, values by name). Names include `loss`, the mean over the batches, and
@@ -34,9 +37,9 @@ def metric_ops(spec: EstimatorSpec) -> tuple[Any, dict[str, Any]]:
     Raises:
         ValueError: a metric of the model has one of these two names.
     """
-    metrics = dict(spec.eval_metric_ops or {})
+    metrics = dict(built.spec.eval_metric_ops or {})
     _check_unused(_LOSS, metrics)
-    metrics[_LOSS] = tf1.metrics.mean(spec.loss)
+    metrics[_LOSS] = tf1.metrics.mean(built.spec.loss, built.loss_weight)
     _check_unused(_GLOBAL_STEP, metrics)
     # Sorted, so that every build of the graph is the same.
     names = sorted(metrics)
@@ -218,13 +221,17 @@ def _add_value(summary: Any, name: str, value: Any) -> None:
         )
 
 
-def in_directory(estimator: Any, directory: str) -> Any:
-    """Returns a copy of an estimator that writes the summaries of evaluations to a directory.
+def in_directory(estimator: Any, directory: str, config: RunConfig | None = None) -> Any:
+    """Returns a copy of an estimator that writes to another directory.
 
     Args:
         estimator: an `Estimator`.
         directory: in place of its `model_dir`.
+        config: in place of its configuration; with this directory, too, if it trains.
     """
     found = copy.copy(estimator)
     found._model_dir = directory
+    if config is not None:
+        found._config = config
+        found._session_config = config.session_config
     return found

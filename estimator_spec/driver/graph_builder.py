@@ -72,6 +72,8 @@ class BuiltGraph(NamedTuple):
         first_hooks: training hooks that must precede the hook that saves checkpoints.
         listeners: checkpoint listeners that must precede the user's.
         loop: whether one session call makes several steps.
+        loss_weight: weight of a batch's loss in the mean loss of an evaluation; None: all weigh
+            equally.
     """
 
     spec: EstimatorSpec
@@ -81,6 +83,7 @@ class BuiltGraph(NamedTuple):
     first_hooks: tuple[Any, ...] = ()
     listeners: tuple[Any, ...] = ()
     loop: bool = False
+    loss_weight: Any = None
 
 
 def start(estimator: EstimatorMethods, graph: tf.Graph, mode: str | None = None) -> None:

@@ -78,7 +78,7 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
         with self._graph.as_default():
             built = estimator._build(self._graph, self._input_fn, ModeKeys.EVAL, one_device=True)
             spec = built.spec
-            self._update_op, self._values = evaluation.metric_ops(spec)
+            self._update_op, self._values = evaluation.metric_ops(built)
             self._scaffold = evaluation.add_default_local_init(spec.scaffold)
             self._all_hooks = [*built.hooks, *self._hooks, *spec.evaluation_hooks]
             for what in ("saver", "init_fn"):

@@ -70,6 +70,7 @@ def build(
             system.host_device,
             # Batches of a prediction are padded by rows.
             None if mode == ModeKeys.PREDICT else batch_axis,
+            static_sizes=system.is_tpu,
         )
         with strategy.scope():
             core = found.make_loop_core(mode, ctx.batch_size_for_model_fn)
@@ -80,14 +81,15 @@ def build(
 
         replicas = Replicas(strategy, core, found, mode, model)
         with ctx.building(BuildArguments(replicas=replicas)), device:
-            built = _build_steps(replicas, inputs, ctx)
+            built, loss_weight = _build_steps(replicas, inputs, ctx)
     config = system.session_run_config(estimator._config)
 
     def running() -> contextlib.AbstractContextManager[None]:
         return system.running(core.configuration)
 
     if mode != ModeKeys.TRAIN:
-        return BuiltGraph(built, [*inputs.hooks, *core.hooks()], config, running)
+        hooks = [*inputs.hooks, *core.hooks()]
+        return BuiltGraph(built, hooks, config, running, loss_weight=loss_weight)
     first, listeners = tuple(core.hooks()), tuple(core.listeners())
     return BuiltGraph(built, inputs.hooks, config, running, first, listeners, loop=True)
 
@@ -106,13 +108,19 @@ def _call_input_fn(
     return sources
 
 
-def _build_steps(replicas: Replicas, inputs: ReplicaInputs, ctx: RunContext) -> EstimatorSpec:
-    """Builds the training loop, or the evaluation or prediction of a batch."""
+def _build_steps(
+    replicas: Replicas, inputs: ReplicaInputs, ctx: RunContext
+) -> tuple[EstimatorSpec, Any]:
+    """Builds the training loop, or the evaluation or prediction of a batch.
+
+    Returns:
+        The `EstimatorSpec`, and the weight of a batch's loss in an evaluation.
+    """
     if ctx.mode == ModeKeys.TRAIN:
         tpu_config = ctx.config.tpu_config
         limit = device_loop.parse_loop_limit(tpu_config)
         every = tpu_config.experimental_host_call_every_n_steps
-        return device_loop.train(replicas, inputs, limit, every)
+        return device_loop.train(replicas, inputs, limit, every), None
     if ctx.mode == ModeKeys.EVAL:
         return device_loop.evaluate(replicas, inputs)
-    return device_loop.predict(replicas, inputs)
+    return device_loop.predict(replicas, inputs), None

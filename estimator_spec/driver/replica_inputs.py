@@ -29,6 +29,8 @@ from estimator_spec.user_functions.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
 
+_LATER_BATCH = "batch_of_a_later_replica"
+
 MODE_NAMES = {ModeKeys.TRAIN: "train", ModeKeys.EVAL: "eval", ModeKeys.PREDICT: "predict"}
 
 
@@ -63,11 +65,15 @@ class ReplicaBatch(NamedTuple):
         features: features in the structure that `input_fn` returned.
         labels: labels in the structure that `input_fn` returned, or None.
         examples: number of examples that aren't padding, a scalar tensor; None: all.
+        weight: weight of the replica's loss in the loss of an evaluation, a scalar tensor; None:
+            that of the others. It is 0 if no batch is left for the replica: its input then is a
+            copy of the first replica's, which mustn't count.
     """
 
     features: Any
     labels: Any
-    examples: Any
+    examples: Any = None
+    weight: Any = None
 
 
 def input_sharing(mode: str, tpu_config: TPUConfig) -> InputSharing:
@@ -125,6 +131,7 @@ class ReplicaInputs:
         size: the value of `params['batch_size']` in `input_fn`, or None.
         host_device: returns the device of a host, given its index.
         batch_axis: the batch dimension of each tensor, or None.
+        static_sizes: whether the replicas take only batches whose size is known in the graph.
     """
 
     kind: InputSharing
@@ -134,6 +141,7 @@ class ReplicaInputs:
     size: int | None
     host_device: Callable[[int], str]
     batch_axis: Sequence[int] | None = None
+    static_sizes: bool = False
 
     def __post_init__(self) -> None:
         self.hooks: list[Any] = []
@@ -179,6 +187,8 @@ class ReplicaInputs:
         examples = None
         if self.mode == ModeKeys.PREDICT and self.size is not None:
             batch, examples = _pad_batch(batch, self.size)
+        elif self.mode == ModeKeys.EVAL and self._can_split_unevenly(batch, count):
+            return _split_rows(batch, count)
         counts: list[Any] = [None] * count
         if self.kind is InputSharing.BROADCAST:
             parts = [batch] * count
@@ -197,26 +207,41 @@ class ReplicaInputs:
             for (features, labels), examples in zip(parts, counts, strict=True)
         ]
 
+    def _can_split_unevenly(self, batch: Any, count: int) -> bool:
+        """Returns whether the rows of a batch are counted when it is there, not in the graph.
+
+        A TPU takes only batches whose size is known in the graph.
+        """
+        if self.kind is InputSharing.BROADCAST or self.static_sizes or count == 1:
+            return False
+        shapes = [tensor.shape for tensor in tf.nest.flatten(batch) if tensor is not None]
+        if any(self.batch_axis or ()) or any(shape.rank == 0 for shape in shapes):
+            return False
+        return any(shape.rank is None or shape[0] is None for shape in shapes)
+
     def _next_batches(self, source: Any, count: int) -> list[ReplicaBatch]:
-        """Takes a batch for each of `count` replicas, in the order of the dataset."""
-        predicting = self.mode == ModeKeys.PREDICT and self.size is not None
+        """Takes a batch for each of `count` replicas, in the order of the dataset.
+
+        In a training step, each replica needs one. In others the first does: the rest get copies of
+        the first one's, which don't count, after the last batch.
+        """
         parts: list[ReplicaBatch] = []
         first: Any = None
         for number in range(count):
             with tf.control_dependencies(_tensors(parts[-1:])):
-                if not predicting or number == 0:
-                    element = source.get_next()
+                if self.mode == ModeKeys.TRAIN or number == 0:
+                    element = source.get_next(_LATER_BATCH if number else None)
                     first = element if first is None else first
                     present = tf.constant(True)
                 else:
                     element, present = _next_or_default(source, first)
             batch = split_labels(element, self.input_fn)
             examples = None
-            if predicting:
-                assert self.size is not None
+            if self.mode == ModeKeys.PREDICT:
                 batch, examples = _pad_batch(batch, self.size)
                 examples = tf.where(present, examples, tf.zeros_like(examples))
-            parts.append(ReplicaBatch(*batch, examples))
+            weight = tf.cast(present, tf.float32) if self.mode == ModeKeys.EVAL else None
+            parts.append(ReplicaBatch(*batch, examples, weight))
         return parts
 
 
@@ -313,16 +338,47 @@ def _slice(tensor: Any, number: int, count: int, mode: str, axis: int) -> Any:
     return tensor[number * rows : (number + 1) * rows]
 
 
+def _split_rows(batch: Any, count: int) -> list[ReplicaBatch]:
+    """Splits a batch of any size by rows: into parts of a size, as far as there are rows.
+
+    Parts for which no row is left are copies of the first.
+    """
+    present = [tensor for tensor in tf.nest.flatten(batch) if tensor is not None]
+    rows = _num_rows(present[0])
+    each = -(-rows // count)
+    parts = []
+    for number in range(count):
+        some = number * each < rows
+        start = tf.where(some, number * each, 0)
+        end = tf.minimum(start + each, rows)
+        features, labels = pack_present(batch, [_rows(t, start, end) for t in present])
+        weight = tf.cast(end - start, tf.float32) / tf.cast(rows, tf.float32)
+        parts.append(ReplicaBatch(features, labels, None, tf.where(some, weight, 0.0)))
+    return parts
+
+
+def _rows(tensor: Any, start: Any, end: Any) -> Any:
+    """Returns the rows of a tensor from `start` to before `end`, scalar tensors."""
+    if not isinstance(tensor, tf.SparseTensor):
+        return tensor[start:end]
+    start, end = (tf.cast(number, tf.int64) for number in (start, end))
+    rest = tensor.dense_shape[1:]
+    first = tf.concat([[start], tf.zeros_like(rest)], 0)
+    return tf.sparse.slice(tensor, first, tf.concat([[end - start], rest], 0))
+
+
 def _set_num_rows(tensor: tf.SparseTensor, rows: int) -> tf.SparseTensor:
     """Returns the tensor with a number of rows that is known in the graph."""
     shape = tf.stack([tf.constant(rows, tf.int64), *tf.unstack(tensor.dense_shape)[1:]])
     return tf.SparseTensor(tensor.indices, tensor.values, shape)
 
 
-def _pad_batch(batch: Any, size: int) -> tuple[Any, Any]:
-    """Pads a batch with zeros to `size` rows; also returns the number of rows before."""
+def _pad_batch(batch: Any, size: int | None) -> tuple[Any, Any]:
+    """Pads a batch with zeros to `size` rows, if given; also returns the number of rows before."""
     present = [tensor for tensor in tf.nest.flatten(batch) if tensor is not None]
     examples = _num_rows(present[0])
+    if size is None:
+        return batch, examples
     return pack_present(batch, [_pad(tensor, size) for tensor in present]), examples
 
 
@@ -346,6 +402,16 @@ def _pad(tensor: Any, size: int) -> Any:
     missing = tf.concat([[size - tf.shape(tensor)[0]], tf.shape(tensor)[1:]], 0)
     zeros = tf.fill(missing, tf.constant("" if tensor.dtype == tf.string else 0, tensor.dtype))
     return tf.ensure_shape(tf.concat([tensor, zeros], 0), [size, *tensor.shape[1:]])
+
+
+def has_too_few_batches(end: Exception) -> bool:
+    """Returns whether the input of a step ended, but had a batch for the first of the replicas.
+
+    Args:
+        end: the error of the step.
+    """
+    name: str = getattr(getattr(end, "op", None), "name", "")
+    return name.rpartition("/")[2].startswith(_LATER_BATCH)
 
 
 def _next_or_default(iterator: Any, default: Any) -> tuple[Any, Any]:

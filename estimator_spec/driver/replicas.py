@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ class ReplicaStep(NamedTuple):
 
     Attributes:
         loss: the mean of the replicas' losses; None in prediction.
+        loss_weight: weight of the loss in the mean over the batches; None: all weigh equally.
         ops: ops to run along with the loss or the predictions.
         spec: the `EstimatorSpec` of the first replica.
         result: the result of `model_fn` for the first replica.
@@ -43,6 +44,7 @@ class ReplicaStep(NamedTuple):
     """
 
     loss: Any
+    loss_weight: Any
     ops: list[Any]
     spec: EstimatorSpec
     result: Any
@@ -88,17 +90,18 @@ class Replicas:
         outputs = self._run(values)
         if self.mode == ModeKeys.TRAIN:
             self._order_step_count()
-        loss = None
+        loss = loss_weight = None
         if self.mode != ModeKeys.PREDICT:
-            loss = tf.add_n([output["loss"] for output in outputs]) / self.count
+            loss, loss_weight = mean_loss([output["loss"] for output in outputs], parts)
         ops = self.core.finish(self.mode == ModeKeys.TRAIN)
         return ReplicaStep(
             loss,
+            loss_weight,
             ops,
             self._specs[0],
             self._results[0],
-            self._concat_host_call("host_call", outputs),
-            self._concat_host_call("eval_metrics", outputs),
+            self._concat_host_call("host_call", outputs, parts),
+            self._concat_host_call("eval_metrics", outputs, parts),
             [output["predictions"] for output in outputs] if "predictions" in outputs[0] else None,
         )
 
@@ -208,10 +211,13 @@ class Replicas:
             with tf.control_dependencies(ops):
                 outputs["loss"] = tf.identity(spec.loss)
         self._structure = outputs
-        return list(tf.nest.flatten(outputs))
+        # Copies: the strategy would take an input that all replicas return for one output.
+        return [tf.identity(value) for value in tf.nest.flatten(outputs)]
 
-    def _concat_host_call(self, name: str, outputs: list[Any]) -> Any:
-        """Returns a host function and its tensors, concatenated over the replicas."""
+    def _concat_host_call(
+        self, name: str, outputs: list[Any], parts: Sequence[ReplicaBatch]
+    ) -> Any:
+        """Returns a host function and its tensors, concatenated over the replicas with a batch."""
         if name not in outputs[0]:
             return None
         given = [output[name] for output in outputs]
@@ -223,7 +229,35 @@ class Replicas:
                 f"A tensor of {name} is a scalar. The tensors of all replicas are put one after "
                 "the other, so each needs a dimension for that: tf.reshape(tensor, [1])."
             )
-        return function, tf.nest.map_structure(lambda *values: tf.concat(values, 0), *given)
+
+        def concat(*values: Any) -> Any:
+            return tf.concat(
+                [_rows_that_count(*pair) for pair in zip(values, parts, strict=True)], 0
+            )
+
+        return function, tf.nest.map_structure(concat, *given)
+
+
+def mean_loss(losses: Sequence[Any], parts: Sequence[ReplicaBatch]) -> tuple[Any, Any]:
+    """Returns the mean loss of a step, and its weight in the mean over the steps of an evaluation.
+
+    Args:
+        losses: the replicas' losses.
+        parts: their inputs, with the weights.
+    """
+    if parts[0].weight is None:
+        return tf.add_n(list(losses)) / len(losses), None
+    weights = [tf.cast(part.weight, losses[0].dtype) for part in parts]
+    total = tf.add_n(weights)
+    weighted = [loss * weight for loss, weight in zip(losses, weights, strict=True)]
+    return tf.add_n(weighted) / total, total
+
+
+def _rows_that_count(tensor: Any, part: ReplicaBatch) -> Any:
+    """Returns a replica's output; no row of it if its input was a copy."""
+    if part.weight is None:
+        return tensor
+    return tensor[: tf.where(part.weight > 0, tf.shape(tensor)[0], 0)]
 
 
 def _reduced_by_strategy(strategy: Any) -> AbstractContextManager[None]:

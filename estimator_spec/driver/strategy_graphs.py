@@ -2,8 +2,9 @@
 """Builds the graphs of runs with a `MirroredStrategy` or a `MultiWorkerMirroredStrategy`.
 
 A session call makes one step on all replicas. Each replica takes the next batch of its process'
-dataset; a last step without a batch for every replica of the process isn't run. Processes of a
-`MultiWorkerMirroredStrategy` each have such a graph, whose collectives wait for the others.
+dataset. A last step without a batch for every replica of the process isn't trained on; in an
+evaluation the replicas that have one count it. Processes of a `MultiWorkerMirroredStrategy` each
+have such a graph, whose collectives wait for the others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from estimator_spec._tensorflow import collectives, private
 from estimator_spec.cluster import roles
 from estimator_spec.common import legacy_keras
 from estimator_spec.cores.interface import replica_id
-from estimator_spec.driver import graph_builder, patching
+from estimator_spec.driver import absent_batches, graph_builder, patching
 from estimator_spec.driver.graph_builder import BuiltGraph, EstimatorMethods
 from estimator_spec.driver.replica_inputs import (
     InputCall,
@@ -28,6 +29,7 @@ from estimator_spec.driver.replica_inputs import (
     ReplicaInputs,
     pack_present,
 )
+from estimator_spec.driver.replicas import mean_loss
 from estimator_spec.driver.systems import with_cpus
 from estimator_spec.run_config import RunConfig, strategies
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
@@ -139,15 +141,21 @@ def build(
             size=None,
             host_device=lambda host: "/device:CPU:0",
         )
-        batches = _require_all(inputs.next())
+        batches = inputs.next()
+        if mode == ModeKeys.TRAIN:
+            batches = _require_all(batches)
         specs = _call_models(estimator, strategy, batches, mode, number * count)
+        if mode == ModeKeys.EVAL:
+            absent_batches.update_where_present([_update(spec) for spec in specs], batches)
         spec = _combine(specs)
+        loss, loss_weight = mean_loss([spec.loss for spec in specs], batches)
+        spec = spec._replace(loss=loss)
         if workers > 1:
             with strategy.scope():
                 loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, spec.loss, axis=None)
             spec = spec._replace(loss=loss)
     config = _add_devices(estimator._config, strategy)
-    return BuiltGraph(spec, inputs.hooks, config)
+    return BuiltGraph(spec, inputs.hooks, config, loss_weight=loss_weight)
 
 
 def _call_models(
@@ -188,11 +196,16 @@ def _require_all(batches: list[ReplicaBatch]) -> list[ReplicaBatch]:
     flat = tf.nest.flatten(values, expand_composites=True)
     gated = tf.tuple([tensor for tensor in flat if tensor is not None])
     both = pack_present(values, gated, expand_composites=True)
-    return [ReplicaBatch(features, labels, None) for features, labels in both]
+    return [ReplicaBatch(features, labels) for features, labels in both]
+
+
+def _update(spec: EstimatorSpec) -> Any:
+    """Returns the op that updates the metrics of a replica."""
+    return tf.group(*[update for _, update in (spec.eval_metric_ops or {}).values()])
 
 
 def _combine(specs: Sequence[EstimatorSpec]) -> EstimatorSpec:
-    """Returns the `EstimatorSpec` of a step on all replicas; hooks are the first replica's."""
+    """Returns the `EstimatorSpec` of a step on all replicas; loss and hooks are the first one's."""
     first = specs[0]
     metrics = {
         # TensorFlow's metrics return the value over all replicas on each.
@@ -200,7 +213,6 @@ def _combine(specs: Sequence[EstimatorSpec]) -> EstimatorSpec:
         for name, (value, _) in (first.eval_metric_ops or {}).items()
     }
     return first._replace(
-        loss=tf.add_n([spec.loss for spec in specs]) / len(specs),
         train_op=None if first.train_op is None else tf.group(*[s.train_op for s in specs]),
         eval_metric_ops=metrics,
         scaffold=_combine_scaffolds([spec.scaffold for spec in specs]),

@@ -18,6 +18,7 @@ from estimator_spec.driver import (
     huge_pages,
     initial_values,
     input_pipeline,
+    replica_inputs,
     saving,
     sessions,
     shared_saves,
@@ -143,7 +144,13 @@ def _run_steps(
             steps.run(session)
         except (tf.errors.OutOfRangeError, StopIteration) as end:
             takers = [h for h in built.first_hooks if isinstance(h, hooks_lib.BatchTaker)]
-            if some or any(hook.took_batches for hook in takers):
+            few = replica_inputs.has_too_few_batches(end)
+            if some or few or any(hook.took_batches for hook in takers):
+                if few and not some:
+                    tf1.logging.warning(
+                        "Training made no steps: a step takes a batch for each replica, and the "
+                        "input has fewer."
+                    )
                 raise  # The session treats this as the end of the input.
             raise input_pipeline.empty_input_error(input_fn, "train", built.loop) from end
         some = True

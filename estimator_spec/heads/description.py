@@ -44,6 +44,8 @@ class HeadDescription(NamedTuple):
         weight: factor of its loss.
         loss_fn: function of labels and logits that returns the losses, or None.
         inverse_link_fn: function of the logits that returns the predictions, or None.
+        prediction_keys: names of the predictions.
+        metrics_of_classes: class id, and the names of its mean probability and areas under curves.
     """
 
     kind: str
@@ -57,6 +59,8 @@ class HeadDescription(NamedTuple):
     weight: float = 1.0
     loss_fn: Callable[..., Any] | None = None
     inverse_link_fn: Callable[[Any], Any] | None = None
+    prediction_keys: tuple[str, ...] = ()
+    metrics_of_classes: tuple[tuple[int, tuple[str, str, str]], ...] = ()
 
 
 def describe(head: Any) -> tuple[HeadDescription, ...]:
@@ -92,6 +96,11 @@ def _describe(head: Any, name: str, weight: float) -> HeadDescription:
         weight,
         _loss_fn(inner, head.loss_reduction),
         inner._inverse_link_fn if kind == "numbers" else None,
+        tuple(getattr(head, "prediction_keys", None) or inner.prediction_keys),
+        tuple(
+            (number, inner.class_metric_keys(number))
+            for number in getattr(inner, "classes_with_metrics", ())
+        ),
     )
 
 

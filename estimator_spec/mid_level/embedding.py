@@ -222,7 +222,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
 
         def without_last_axis(ids: Any, activation: Any) -> Any:
             # Of dense ids [B, 1], which that function doesn't reduce.
-            is_matrix = isinstance(ids, tf.Tensor) and ids.shape.rank != 1
+            is_matrix = isinstance(ids, tf.Tensor) and ids.shape.rank not in (0, 1)
             return tf.squeeze(activation, -2) if is_matrix else activation
 
         return tf.nest.map_structure(without_last_axis, features, found)

@@ -193,7 +193,7 @@ class HostEmbedding(EmbeddingCore):
         """Returns the shapes of activations for the arguments of `build`; None without any."""
         if shapes is None:
             shapes = batch_size
-        if shapes is None:
+        if shapes is None or self.any_batch_size:
             return None
         if isinstance(shapes, int):
             return [

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
+from estimator_spec.mid_level import samples
 from estimator_spec.mid_level.embedding import TPUEmbedding
 
 # Names of calls that run eagerly are used again after so many.
@@ -49,7 +50,24 @@ def embedding_layer(base: Any) -> Any:
             return self._tpu_embedding.serve(features, weights)
         if tf.executing_eagerly():
             self._tpu_call_id %= _EAGER_CALLS
-        return super(layer, self).call(features, weights, serving_config)
+        if not trains_here or serving_config is not None:
+            return super(layer, self).call(features, weights, serving_config)
+        ids, factors = samples.flatten(self._feature_config, features, weights)
+        configs = tf.nest.flatten(self._feature_config)
+        batched = [
+            tuple(None if each is None else _with_batch(each, config) for each in pair)
+            for *pair, config in zip(ids, factors, configs, strict=True)
+        ]
+        features, weights = (
+            tf.nest.pack_sequence_as(self._feature_config, each)
+            for each in zip(*batched, strict=True)
+        )
+        found = tf.nest.flatten(super(layer, self).call(features, weights, None))
+        kept = [
+            tf.reshape(each, [config.table.dim]) if _is_one_sample(own, config) else each
+            for each, own, config in zip(found, ids, configs, strict=True)
+        ]
+        return tf.nest.pack_sequence_as(self._feature_config, kept)
 
     members = {
         "__doc__": base.__doc__,
@@ -60,3 +78,28 @@ def embedding_layer(base: Any) -> Any:
     }
     layer: Any = type(base.__name__, (base,), members)
     return layer
+
+
+# Without a TPU the library's layer takes ids without a batch, too. An embedding core doesn't.
+
+
+def _is_one_sample(ids: Any, feature: Any) -> bool:
+    """Returns whether ids are one sample without an axis of a batch."""
+    if isinstance(ids, tf.SparseTensor):
+        return ids.shape.rank == 1 and feature.validate_weights_and_indices
+    return isinstance(ids, tf.Tensor) and ids.shape.rank == 0
+
+
+def _with_batch(ids: Any, feature: Any) -> Any:
+    """Returns ids or weights with an axis of a batch.
+
+    A sparse vector is one sample, also for a sequence; without `validate_weights_and_indices` each
+    place of it is one.
+    """
+    if _is_one_sample(ids, feature):
+        if isinstance(ids, tf.Tensor):
+            return tf.reshape(ids, [1])
+        return tf.sparse.expand_dims(tf.sparse.expand_dims(ids, 0), 0)
+    if isinstance(ids, tf.SparseTensor) and ids.shape.rank == 1:
+        return tf.sparse.expand_dims(ids, -1)
+    return ids

@@ -51,15 +51,17 @@ def migrate_notebook(text: str, options: Options) -> Migrated:
 
 
 def python_source(text: str) -> str:
-    """Returns the Python of a notebook: of its cells, and of the files that they write.
+    """Returns the source of a notebook's code cells, but for those that aren't Python 3.
 
     Raises:
-        ValueError: it is no notebook of Python.
+        NotebookError: it is no notebook.
+        OtherLanguageError: its language isn't Python.
     """
     programs = _programs(code_cells(text))
     for program in programs:
-        list(program.leave_out_broken())
-    return "\n".join(program.source for program in programs)
+        for _ in program.leave_out_broken():
+            pass
+    return "".join(program.source for program in programs)
 
 
 class _Program:

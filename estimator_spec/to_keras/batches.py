@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,18 +30,41 @@ class Batch(NamedTuple):
         name: what it is, for the report.
         features: by key.
         labels: the labels, or None.
+        is_made: whether its values aren't the program's.
     """
 
     name: str
     features: dict[str, Any]
     labels: Any
+    is_made: bool = False
 
     def tensors(self) -> dict[str, Any]:
         """Returns the features as tensors."""
-        return {key: as_tensor(value) for key, value in self.features.items()}
+        return {key: _as_tensor(value) for key, value in self.features.items()}
+
+    def label_tensors(self) -> Any:
+        """Returns the labels as tensors: those of several heads by name."""
+        if isinstance(self.labels, dict):
+            return {key: _as_tensor(value) for key, value in self.labels.items()}
+        return _as_tensor(self.labels)
 
 
-def as_tensor(value: Any) -> Any:
+def placeholder(values: Sequence[Any]) -> Any:
+    """Returns the placeholder of arrays of one rank; an axis has a size if all of them have it."""
+    first = values[0]
+    if isinstance(first, tf1.SparseTensorValue):
+        rank = len(first.dense_shape)
+        return tf1.sparse_placeholder(tf.as_dtype(np.asarray(first.values).dtype), [None] * rank)
+    if isinstance(first, tf1.ragged.RaggedTensorValue):
+        dtype = tf.as_dtype(first.flat_values.dtype)
+        inner = first.flat_values.shape[1:]
+        return tf1.ragged.placeholder(dtype, first.ragged_rank, inner)
+    shapes = np.array([np.shape(value) for value in values])
+    sizes = [axis[0] if len(set(axis)) == 1 else None for axis in shapes.T.tolist()]
+    return tf1.placeholder(tf.as_dtype(np.asarray(first).dtype), [None, *sizes[1:]])
+
+
+def _as_tensor(value: Any) -> Any:
     """Returns the tensor of an array."""
     if isinstance(value, tf1.SparseTensorValue):
         return tf.SparseTensor(*value)
@@ -104,19 +129,51 @@ def _call(use: Use) -> tuple[Any, Any, list[Any]]:
         ) from error
 
 
-def edge_batch(batch: Batch, vocabularies: Mapping[str, list[Any]]) -> Batch:
+def known_values(use: Use) -> dict[str, list[Any]]:
+    """Returns values that columns know, by key of their feature.
+
+    The words of vocabularies, ids beyond those of a column that has a default for them, boundaries.
+    """
+    columns = list(use.columns)
+    for part in use.model.parts if use.model is not None else ():
+        columns += part.columns
+    found: dict[str, list[Any]] = {}
+    for column in itertools.chain.from_iterable(map(_innermost, columns)):
+        if hasattr(column, "vocabulary_list"):
+            found.setdefault(column.key, []).extend(column.vocabulary_list)
+        elif hasattr(column, "boundaries"):
+            found.setdefault(column.source_column.key, []).extend(column.boundaries)
+        elif hasattr(column, "number_buckets") and column.default_value is not None:
+            size = column.number_buckets
+            found.setdefault(column.key, []).extend([size - 1, size, size + 7])
+    return found
+
+
+def _innermost(column: Any) -> Iterator[Any]:
+    """Yields the columns that a column reads by."""
+    if hasattr(column, "categorical_column"):
+        yield from _innermost(column.categorical_column)
+    elif hasattr(column, "keys"):  # a cross
+        for each in column.keys:
+            if not isinstance(each, str):
+                yield from _innermost(each)
+    else:
+        yield column
+
+
+def edge_batch(batch: Batch, known: Mapping[str, list[Any]]) -> Batch:
     """Returns a batch of the same form with values that columns treat apart.
 
     Missing and unknown words, -1, words of the vocabularies, numbers of all sizes.
 
     Args:
         batch: a batch of the program's.
-        vocabularies: words of the columns, by key of the feature.
+        known: what `known_values` returns.
     """
     features = {
-        key: _with_edges(value, vocabularies.get(key, [])) for key, value in batch.features.items()
+        key: _with_edges(value, known.get(key, [])) for key, value in batch.features.items()
     }
-    return Batch("edge values", features, batch.labels)
+    return Batch("edge values", features, batch.labels, is_made=True)
 
 
 def _with_edges(value: Any, words: list[Any]) -> Any:
@@ -134,15 +191,17 @@ def _edges(array: np.ndarray, words: list[Any]) -> np.ndarray:
     elif array.dtype.kind in "iu":
         # Ids that the program hasn't may be beyond its tables.
         present = sorted(set(array.reshape(-1)[:50].tolist()))
-        edges = np.array([*_INTEGERS, *present, *words[:20]])
-        edges = edges[edges <= array.max(initial=1)]
+        edges = np.array([*_INTEGERS, *present])
+        edges = np.array([*edges[edges <= array.max(initial=1)], *words[:20]])
     elif array.dtype.kind == "f":
         # Beyond the program's numbers normalizers may give NaN, which layers don't treat alike.
         finite = array[np.isfinite(array)]
         if not finite.size:
             return array
-        edges = np.clip(_NUMBERS, finite.min(), finite.max())
+        edges = np.clip([*_NUMBERS, *words[:20]], finite.min(), finite.max())
     else:
         return array
-    places = np.arange(array.size) * 7 % len(edges)
+    # Without a common divisor each of the values is there, if the array has room.
+    step = next(number for number in (7, 5, 3, 1) if math.gcd(number, len(edges)) == 1)
+    places = np.arange(array.size) * step % len(edges)
     return edges[places].reshape(array.shape).astype(array.dtype)

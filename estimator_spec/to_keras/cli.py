@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `python -m estimator_spec to-keras SCRIPT [ARGS...] --output DIR`.
+"""Command line: `python -m estimator_spec to-keras SCRIPT [ARGS...] --output DIR`, or `-m MODULE`.
 
 Exit status: 0 if the written model agrees with the estimator, 1 if they differ, 2 for an error,
 with the reason on standard error and nothing written, 130 if interrupted.
@@ -24,6 +24,7 @@ writes into DIR, which must be new or empty:
 
 examples:
   to-keras census.py --model_dir=/models/census --output census_keras
+  to-keras -m trainer.task --job-dir=/models/census --output census_keras
   to-keras --checkpoint /models/census/model.ckpt-900 --output census_keras census.py
   to-keras ctr.py --embeddings distributed --output ctr_keras
   to-keras --run-option=--cpu --output out -- train.py --steps=100
@@ -50,16 +51,26 @@ def main(arguments: Sequence[str]) -> int:
     return command.run(options, [*options.run_option, *rest, *of_program])
 
 
+def _positive(text: str) -> int:
+    """Returns a number of at least 1."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     description = "Writes the Keras 3 program of an Estimator program, and compares the two."
-    usage = "python -m estimator_spec to-keras [options] SCRIPT [ARGS...] --output DIR"
+    usage = (
+        "python -m estimator_spec to-keras [options] SCRIPT [ARGS...] --output DIR\n"
+        "       python -m estimator_spec to-keras [options] -m MODULE [ARGS...] --output DIR"
+    )
     parser = command_line.new_parser("to-keras", description, _EPILOG, usage)
     parser.allow_abbrev = False
     add = parser.add_argument
     add("--output", required=True, metavar="DIR", help="new directory of the written program")
     add("--checkpoint", metavar="PATH", help="the trained model (default: the latest in model_dir)")
     add("--estimator", type=int, default=1, metavar="N", help="the program's N-th (default: 1)")
-    add("--batches", type=int, default=2, metavar="N", help="of the program's input (default: 2)")
+    add("--batches", type=_positive, default=2, metavar="N", help="of its input (default: 2)")
     add(
         "--embeddings",
         choices=("layers", "distributed"),
@@ -71,8 +82,10 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="PATTERN=REL[,ABS]",
-        help="as of `compare`: forward-pass/*, predictions/*, metrics/*",
+        help="as of `compare`: forward-pass/*, predictions/*, metrics/*, losses/*, "
+        "trained-values/*",
     )
+    add("--no-training", action="store_true", help="leave out the 20 further steps of training")
     add(
         "--run-option",
         action="append",

@@ -6,22 +6,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
+import stat
 import sys
 import tempfile
 
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
-from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.common import local_files
+from estimator_spec.common import local_files, own_files
 from estimator_spec.common.terminal import format_table
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.stages import Tolerance, parse_rule
 from estimator_spec.convert.keras_columns import keras_layers
 from estimator_spec.legacy import run as run_program
 from estimator_spec.legacy import tf1
-from estimator_spec.to_keras import batches, first_use, proof, report, written
+from estimator_spec.to_keras import batches, first_use, proof, report, training, written
+from estimator_spec.to_keras.checkpoint_files import link_checkpoint
 
 
 def run(options: argparse.Namespace, program: list[str]) -> int:
@@ -52,13 +52,13 @@ def run(options: argparse.Namespace, program: list[str]) -> int:
 def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
     keras_layers.check_versions()
     rules = [parse_rule(text) for text in options.tolerance]
-    output = os.path.abspath(options.output)
-    if os.path.exists(output) and (not os.path.isdir(output) or os.listdir(output)):
+    output = os.path.realpath(options.output)  # of a link, where it leads
+    if os.path.lexists(output) and (not os.path.isdir(output) or os.listdir(output)):
         raise ValueError(f"--output {options.output!r} isn't an empty directory. Name a new one.")
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
         if options.checkpoint is not None:
-            checkpoint = _kept(options.checkpoint, folder)
+            checkpoint = link_checkpoint(options.checkpoint, folder)
         use = first_use.find_use(program, options.estimator)
         shown = options.checkpoint or use.estimator.model_dir
         with _v2_behavior():
@@ -73,19 +73,6 @@ def _v2_behavior() -> contextlib.AbstractContextManager[None]:
     return private.eager_mode()
 
 
-def _kept(checkpoint: str, folder: str) -> str:
-    """Returns the prefix of the same checkpoint in a folder, which the program can't remove."""
-    with Checkpoint(checkpoint) as opened:
-        prefix = opened.prefix
-    for path in tf.io.gfile.glob(f"{prefix}.*"):
-        name = os.path.join(folder, os.path.basename(path))
-        try:
-            os.link(path, name)  # no copy of a large table
-        except OSError:
-            tf.io.gfile.copy(path, name)
-    return os.path.join(folder, os.path.basename(prefix))
-
-
 def _write(
     use: first_use.Use,
     checkpoint: str,
@@ -95,41 +82,30 @@ def _write(
     rules: list[tuple[str, Tolerance]],
     shown: str,
 ) -> Comparison:
-    script = next((word for word in program if not word.startswith("-")), program[0])
-    sources = written.plan_program(
-        use, checkpoint, os.path.basename(script), shown, options.embeddings
-    )
-    found = batches.read_batches(use, options.batches)
+    name = os.path.basename(run_program.parse(program).program)
+    sources = written.plan_program(use, checkpoint, name, shown, options.embeddings)
+    more = 0 if options.no_training else training.STEPS
+    trained = batches.read_batches(use, max(options.batches, more))
+    found = trained[: options.batches]
     if found:
-        found.append(batches.edge_batch(found[0], _words(use, sources)))
-    os.makedirs(os.path.dirname(output), exist_ok=True)
-    temporary = tempfile.mkdtemp(
-        prefix=f".{os.path.basename(output)}.", dir=os.path.dirname(output)
+        found.append(batches.edge_batch(found[0], batches.known_values(use)))
+    folder, name = os.path.split(output)
+    os.makedirs(folder, exist_ok=True)
+    own_files.remove_left(folder)
+    unfinished = own_files.create(
+        os.path.join(folder, f".{name}.unfinished"), own_files.Job.KERAS_PROGRAM
     )
+    temporary = unfinished.path
     try:
         module, model = written.write_program(sources, temporary)
-        result = proof.compare(use, sources, module, model, found, rules)
+        result = proof.compare(use, sources, module, model, found, rules, trained[:more])
         text = report.markdown(use, sources, result)
         local_files.write_atomically(os.path.join(temporary, "report.md"), text.encode())
         report.make_page(sources, result).write(os.path.join(temporary, "report.html"))
-        os.chmod(temporary, 0o755)
-        os.replace(temporary, output)
+        if os.path.isdir(output):
+            os.chmod(temporary, stat.S_IMODE(os.stat(output).st_mode))
+        unfinished.finish(output)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        unfinished.remove()
         raise
     return result
-
-
-def _words(use: first_use.Use, sources: written.Sources) -> dict[str, list[object]]:
-    """Returns the words of vocabulary columns by key of their feature."""
-    columns = list(use.columns)
-    for part in use.model.parts if use.model is not None else ():
-        columns += part.columns
-    found: dict[str, list[object]] = {}
-    for column in columns:
-        while hasattr(column, "categorical_column"):
-            column = column.categorical_column
-        if hasattr(column, "vocabulary_list"):
-            found[column.key] = list(column.vocabulary_list)
-    del sources
-    return found

@@ -6,6 +6,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ from estimator_spec.convert.keras_columns import distributed
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.tpu_estimator import TPUEstimator
 from estimator_spec.legacy import run
+from estimator_spec.legacy.contrib_learn.core import Core
 from estimator_spec.user_functions.model_spec import ModeKeys
 
 _MODES = {"train": ModeKeys.TRAIN, "evaluate": ModeKeys.EVAL, "predict": ModeKeys.PREDICT}
@@ -40,10 +43,14 @@ class Use(NamedTuple):
 
 
 class _Stop(BaseException):
-    """Ends the program; no `except Exception` of the program stops it."""
+    """Ends the program; no `except Exception` of the program stops it.
 
-    def __init__(self, use: Use) -> None:
-        super().__init__("estimator found")
+    Attributes:
+        use: the use that was looked for; None if the program has an estimator that can't move.
+    """
+
+    def __init__(self, use: Use | None, text: str = "estimator found") -> None:
+        super().__init__(text)
         self.use = use
 
 
@@ -55,7 +62,8 @@ def find_use(program: Sequence[str], number: int = 1) -> Use:
         number: 1 for the first such estimator of the program, 2 for the second; those before run.
 
     Raises:
-        ValueError: the program ended without such a use.
+        ValueError: the program ended without such a use, uses an estimator of contrib.learn, or
+            is a file of a package that it can't find.
         UsageError: an option is wrong.
     """
     command = run.parse(program)
@@ -65,7 +73,19 @@ def find_use(program: Sequence[str], number: int = 1) -> Use:
         with _watching(functools.partial(_stop_at, number, seen, specs), specs):
             run.run(command)
     except _Stop as stop:
+        if stop.use is None:
+            raise ValueError(str(stop)) from None
         return stop.use
+    except ModuleNotFoundError as error:
+        folder = os.path.dirname(os.path.realpath(command.program))
+        if command.is_module or os.path.basename(folder) != error.name:
+            raise
+        module = f"{error.name}.{os.path.basename(command.program).removesuffix('.py')}"
+        raise ValueError(
+            f"{command.program} imports the package that it is in, {error.name!r}, which `python "
+            f"{command.program}` doesn't find, either. Name the module, in the directory with "
+            f"{error.name}: -m {module}."
+        ) from error
     except SystemExit as end:
         if end.code:
             raise ValueError(
@@ -82,10 +102,23 @@ def find_use(program: Sequence[str], number: int = 1) -> Use:
 def _stop_at(
     number: int, seen: list[Any], specs: dict[int, Any], estimator: Any, method: str, given: Any
 ) -> None:
+    if isinstance(estimator, Core):
+        raise _Stop(
+            None,
+            f"{type(estimator.outer).__name__} is an estimator of tf.contrib.learn, which has no "
+            f"Keras counterpart: the program was stopped before it could {method}, and its "
+            "model_dir is as it was. Use the estimator of tf.estimator with the same columns, "
+            "train it, and convert that.",
+        )
     model = getattr(estimator, "canned_model", None)
     spec = specs.get(id(estimator))
     columns = () if model is not None else _columns_of(estimator, spec)
     if model is None and not columns:
+        if method == "train":
+            sys.stderr.write(
+                f"note: to-keras moves feature columns, and {type(estimator).__name__} has none: "
+                f"it trains as in the program, in {estimator.model_dir}.\n"
+            )
         return
     if all(known is not estimator for known in seen):
         seen.append(estimator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,23 +13,26 @@ import tensorflow as tf
 
 import tpu_columns
 from estimator_spec.canned import input_layer, linear_model
-from estimator_spec.compare import gaps
-from estimator_spec.compare.comparison import Comparison, Item, Outcome, Side
+from estimator_spec.compare.comparison import Comparison, Item, Side
 from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
-from estimator_spec.compare.values import describe_gap
+from estimator_spec.compare.values import compare_arrays
 from estimator_spec.convert.keras_columns import assembly
 from estimator_spec.convert.keras_columns.dense import is_sequence
+from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.driver import evaluation
-from estimator_spec.to_keras.batches import Batch, as_tensor
+from estimator_spec.to_keras import training
+from estimator_spec.to_keras.batches import Batch
 from estimator_spec.to_keras.first_use import Use
 from estimator_spec.to_keras.written import Sources
 
 tf1 = tf.compat.v1
 
-_RULES = (
+RULES = (
     ("forward-pass/*", Tolerance(1e-6, 1e-6)),
     ("predictions/*", Tolerance(1e-5, 1e-5)),
     ("metrics/*", Tolerance(1e-4, 1e-5)),
+    ("losses/*", Tolerance(1e-4, 1e-6)),
+    ("trained-values/*", Tolerance(1e-3)),
 )
 
 
@@ -40,6 +43,7 @@ def compare(
     model: Any,
     batches: list[Batch],
     rules: list[tuple[str, Tolerance]],
+    training_batches: Sequence[Batch] = (),
 ) -> Comparison:
     """Compares an estimator and the written model on batches.
 
@@ -50,44 +54,55 @@ def compare(
         model: the trained model.
         batches: the batches; the first ones are the program's own.
         rules: tolerances by name, as those of `compare`.
+        training_batches: batches of the program's own for further steps of training, after which
+            the model isn't the checkpoint's; empty: training isn't compared.
     """
-    tolerances = Tolerances(*_RULES, *rules)
+    tolerances = Tolerances(*RULES, *rules)
     items: list[Item] = []
+    notes = [] if batches else ["The program gave no input."]
+
+    def add(stage: Stage, prefix: str, arrays: Iterator[tuple[str, Any, Any]]) -> None:
+        for name, *sides in arrays:
+            old, new = (None if side is None else np.asarray(side) for side in sides)
+            items.append(compare_arrays(stage, f"{prefix}{name}", old, new, tolerances))
+
     for batch in batches:
-        inputs = module.preprocess(batch.tensors())
-        for name, old, new in _columns(use, sources, model, inputs, batch):
-            items.append(_item(Stage.FORWARD_PASS, f"{batch.name}: {name}", old, new, tolerances))
-    if use.model is not None:
-        for batch in batches:
-            for name, old, new in _predictions(use, sources, module, model, batch):
-                label = f"{batch.name}: {name}"
-                items.append(_item(Stage.PREDICTIONS, label, old, new, tolerances))
-        if batches and batches[0].labels is not None:
-            for name, old, new in _metrics(use, sources, module, model, batches[0]):
-                items.append(_item(Stage.METRICS, name, old, new, tolerances))
-    notes = [] if batches else ["The program gave no input, so nothing was compared."]
+        before = len(items)
+        try:
+            for stage, arrays in _outputs(use, sources, module, model, batch):
+                add(stage, f"{batch.name}: ", arrays)
+        except EstimatorRefusesError as error:
+            if not batch.is_made:
+                raise
+            del items[before:]
+            notes.append(f"The {batch.name} weren't compared: {error}")
+    if use.model is not None and batches and batches[0].labels is not None:
+        add(Stage.METRICS, "", _metrics(use, sources, module, model, batches[0]))
+    if training_batches:
+        more = training.compare(use, sources, module, model, training_batches, tolerances)
+        items += more[0]
+        notes += more[1]
     items.sort(key=lambda item: list(Stage).index(item.stage))
     old_side = Side(sources.shown, f"TensorFlow {tf.__version__}")
     return Comparison(old_side, Side("model.py"), tuple(items), tuple(notes))
 
 
-def _item(stage: Stage, name: str, old: Any, new: Any, tolerances: Tolerances) -> Item:
-    """Returns the comparison of two arrays."""
-    old, new = np.asarray(old), np.asarray(new)
-    tolerance = tolerances.of(stage, name)
-    if old.shape != new.shape:
-        text = f"shapes {list(old.shape)} and {list(new.shape)}"
-        return Item(stage, name, Outcome.DIFFERS, text)
-    if old.dtype.kind not in "fiub":
-        same = bool(np.array_equal(old, new))
-        text = "" if same else "other values"
-        return Item(stage, name, Outcome.AGREES if same else Outcome.DIFFERS, text)
-    old, new = old.astype(np.float64), new.astype(np.float64)
-    gap = gaps.measure(old, new, tolerance)
-    text = "" if gap.agrees else describe_gap(gap, old, new)
-    return Item(
-        stage, name, Outcome.AGREES if gap.agrees else Outcome.DIFFERS, text, gap, tolerance
-    )
+class EstimatorRefusesError(ValueError):
+    """The estimator, and not the written model, can't take a batch."""
+
+    def __init__(self, error: tf.errors.OpError) -> None:
+        text = " ".join(str(error.message).split("\n\t")[0].split())
+        super().__init__(f"the estimator refuses a batch: {text}")
+
+
+def _outputs(
+    use: Use, sources: Sources, module: Any, model: Any, batch: Batch
+) -> Iterator[tuple[Stage, Iterator[tuple[str, Any, Any]]]]:
+    """Yields what the columns, and the model, give for a batch."""
+    inputs = module.preprocess(batch.tensors())
+    yield Stage.FORWARD_PASS, _columns(use, sources, model, inputs, batch)
+    if use.model is not None:
+        yield Stage.PREDICTIONS, _predictions(use, sources, module, model, batch)
 
 
 def _columns(
@@ -101,9 +116,10 @@ def _columns(
         expected = _run(functools.partial(_feature_layers, columns), sources, batch)
         found = model(inputs)
         found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
-        for name, values in expected.items():
-            if name == "sequence_length":
-                yield name, values, found[name]
+        for name in {**expected, **found}:
+            values = expected.get(name)
+            if values is None or name not in found or name == "sequence_length":
+                yield name, values, found.get(name)
                 continue
             steps = name == "sequence_input"
             own = [column for column in columns if is_sequence(column) == steps]
@@ -183,7 +199,10 @@ def _run(build: Any, sources: Sources, batch: Batch) -> dict[str, np.ndarray]:
             session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
             if saver is not None:
                 saver.restore(session, sources.checkpoint)
-            values: dict[str, np.ndarray] = session.run(tensors)
+            try:
+                values: dict[str, np.ndarray] = session.run(tensors)
+            except tf.errors.InvalidArgumentError as error:
+                raise EstimatorRefusesError(error) from None
             return values
 
 
@@ -208,16 +227,20 @@ def _predictions(
     def input_fn() -> Any:
         return tf.data.Dataset.from_tensors(batch.tensors())
 
-    rows = list(use.estimator.predict(input_fn, checkpoint_path=sources.checkpoint))
+    whole = use.estimator.predict(
+        input_fn, checkpoint_path=sources.checkpoint, yield_single_examples=False
+    )
+    try:
+        expected = next(whole)
+    except tf.errors.InvalidArgumentError as error:
+        raise EstimatorRefusesError(error) from None
+    whole.close()
+    # An estimator with several heads has tuples for names.
+    expected = {"/".join(k) if isinstance(k, tuple) else k: v for k, v in expected.items()}
     outputs = model(module.preprocess(batch.tensors()))
     if hasattr(module, "with_classes"):
         outputs = module.with_classes(outputs)
-    # An estimator with several heads has tuples for names.
-    first = rows[0] if rows else {}
-    names = {"/".join(key) if isinstance(key, tuple) else key: key for key in first}
-    for key, value in outputs.items():
-        if key in names:
-            yield key, np.array([row[names[key]] for row in rows]), value
+    yield from _partners(sources.plan, "the predictions", expected, outputs)
 
 
 def _metrics(
@@ -226,32 +249,43 @@ def _metrics(
     """Yields the loss and the mean metrics of both."""
 
     def input_fn() -> Any:
-        labels = (
-            {key: as_tensor(value) for key, value in batch.labels.items()}
-            if isinstance(batch.labels, dict)
-            else as_tensor(batch.labels)
-        )
-        return tf.data.Dataset.from_tensors((batch.tensors(), labels))
+        return tf.data.Dataset.from_tensors((batch.tensors(), batch.label_tensors()))
 
     with tempfile.TemporaryDirectory() as directory:
         # An evaluation writes summaries; the program's directory is the user's.
         estimator = evaluation.in_directory(use.estimator, directory)
         expected = estimator.evaluate(input_fn, steps=1, checkpoint_path=sources.checkpoint)
-    found = model.evaluate(input_fn().map(module.training_batch), return_dict=True, verbose=0)
-    outputs = list(model.output)
-    of_heads = {
-        f"{output}_loss": f"loss/{objective.head}"
-        for objective in sources.plan.objectives
-        for output in objective.outputs
-        if objective.head
+    results = model.evaluate(input_fn().map(module.training_batch), return_dict=True, verbose=0)
+    # Keras returns its float32 as Python's floats.
+    found = {
+        _metric_name(sources.plan, name, expected): np.float32(value)
+        for name, value in results.items()
     }
-    for name, value in found.items():
-        if name in of_heads:
-            yield of_heads[name], expected[of_heads[name]], value
-            continue
-        for output in ("", *(f"{output}_" for output in outputs)):
-            key = name.removeprefix(output)
-            # The first generation adds up the area under a curve in another way.
-            if key in expected and key != "auc_precision_recall":
-                yield key, expected[key], value
-                break
+    del expected["global_step"]
+    yield from _partners(sources.plan, "the metrics", expected, found)
+
+
+def _metric_name(plan: Plan, name: str, expected: Container[str]) -> str:
+    """Returns the estimator's name of a metric of Keras, which adds that of the output."""
+    for objective in plan.objectives:
+        for output in objective.outputs:
+            if objective.head and name == f"{output}_loss":
+                return f"loss/{objective.head}"
+            if name.removeprefix(f"{output}_") in expected:
+                return name.removeprefix(f"{output}_")
+    return name
+
+
+def _partners(
+    plan: Plan, what: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the values of both sides by name, but for those that the plan says aren't equal."""
+    stated = {
+        "/".join(filter(None, (difference.what, objective.head)))
+        for difference in plan.differences
+        for objective in plan.objectives
+        if difference.column in (what, f"{what} of {objective.head}")
+    }
+    for name in {**old, **new}:
+        if name not in stated:
+            yield name, old.get(name), new.get(name)

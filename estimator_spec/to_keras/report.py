@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from estimator_spec import checkpoints
 from estimator_spec.common.html_page import Bar, Page
-from estimator_spec.compare import page
+from estimator_spec.compare import page, text
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.to_keras.first_use import Use
 from estimator_spec.to_keras.written import Sources
@@ -68,7 +69,7 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
         _table(_DIFFERENCES, differences) if differences else "Nothing that is known.",
         "## The comparison",
         _table(_COMPARED, compared_rows(result)) if result.items else "Nothing was compared.",
-        *result.notes,
+        *result.remarks,
         "## Where each value comes from",
         _table(("in Keras", "in the checkpoint"), variables),
         *([_USE.strip()] if use.model is not None else _rest(sources)),
@@ -95,11 +96,12 @@ def make_page(sources: Sources, result: Comparison) -> Page:
     """Returns the page of a comparison, with the picture of how columns became layers."""
     made = page.make_page(result)
     made.add_heading("How each column became layers")
+    sizes = [sum(_sizes(sources, origin.column)) for origin in sources.plan.origins]
     bars = [
-        Bar(f"{origin.column}", float(sum(_sizes(sources, origin.column))), _plain(origin.layers))
-        for origin in sources.plan.origins
+        Bar(origin.column, float(size), f"{size:,}")
+        for origin, size in zip(sources.plan.origins, sizes, strict=True)
     ]
-    made.add_chart(bars, "columns, by the number of their trained values, and their layers")
+    made.add_chart(bars, "columns, by the number of their trained values")
     rows = [(o.column, o.kind, _plain(o.reading), _plain(o.layers)) for o in sources.plan.origins]
     made.add_table(_COLUMNS, rows)
     made.add_heading("What isn't equal")
@@ -111,18 +113,17 @@ def compared_rows(result: Comparison) -> list[tuple[str, ...]]:
     """Returns the rows of the table of what was compared."""
     rows = []
     for item in result.items:
-        largest = ["", ""]
-        if item.gap is not None:
-            largest = [f"{item.gap.absolute:.3g}", f"{item.gap.relative:.3g}"]
-        rows.append((f"{item.stage.title}: {item.name}", item.outcome.value, *largest))
+        outcome = ": ".join(filter(None, (item.outcome.value, item.text)))
+        rows.append((f"{item.stage.title}: {item.name}", outcome, *text.largest(item)))
     return rows
 
 
 def _sizes(sources: Sources, column: str) -> list[int]:
+    layers = (re.sub(r"\W", "_", column), sources.plan.linear_layers.get(column))
     return [
         (variable.shape[0] or 0) * (variable.shape[-1] or 0)
         for variable in sources.found
-        if variable.layer.endswith(column)
+        if variable.layer in layers
     ]
 
 

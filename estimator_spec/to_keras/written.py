@@ -96,6 +96,13 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
             with tf.io.gfile.GFile(words, "rb") as old, open(path, "wb") as new:
                 shutil.copyfileobj(old, new)
     module = load_module(directory)
+    model = trained_model(sources, module)
+    model.save(os.path.join(directory, "weights.keras"))
+    return module, model
+
+
+def trained_model(sources: Sources, module: Any) -> Any:
+    """Returns a model of the module of model.py, with the checkpoint's values and slots."""
     # Random values would take the memory of a table twice more.
     has_tables = "initializer" in inspect.signature(module.build_model).parameters
     model = module.build_model("zeros") if has_tables else module.build_model()
@@ -109,8 +116,7 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
             )
             for name in missing:
                 plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")
-    model.save(os.path.join(directory, "weights.keras"))
-    return module, model
+    return model
 
 
 def load_module(directory: str) -> Any:

@@ -101,6 +101,17 @@ def has_other_writers(variables: Iterable[Any], own: Container[Any], step: Conta
     )
 
 
+def changes_state(op: Any) -> bool:
+    """Returns whether an op may change something when it runs, such as a variable.
+
+    Args:
+        op: an op; one without inputs, such as a variable's handle, changes nothing.
+    """
+    if not op.inputs or op.type in _READERS:
+        return False
+    return op.op_def.is_stateful or any(_takes_reference(op, value) for value in op.inputs)
+
+
 def is_assigned(variable: Any) -> bool:
     """Returns whether a graph without training may write a variable after its initialization.
 

@@ -14,6 +14,7 @@ import pytest
 
 import estimator_spec as es
 from estimator_spec import planning
+from estimator_spec.common.html_page import Bar, Page
 from estimator_spec.planning.page import make_page
 
 selenium = pytest.importorskip("selenium", reason="run by `nox -s browser`")
@@ -159,3 +160,18 @@ def _contrast(first, second):
 
     darker, lighter = sorted((luminance(first), luminance(second)))
     return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("width", [1200, 420])
+def test_long_texts_leave_room(browser, width, tmp_path):
+    """Beside texts of any length a label has whole words on its lines, and bars can be read."""
+    page = Page("Long texts")
+    bars = [Bar("a_column_of_this_name", 7.0, "keras_rs.layers.EmbedReduce(30, 2), " * 9)] * 2
+    page.add_chart(bars, "columns")
+    page.write(str(tmp_path / "page.html"))
+    browser.get((tmp_path / "page.html").as_uri())
+    browser.set_window_size(width, 900)
+    label, room = browser.execute_script(
+        "return ['.chart th', '.bars'].map(e => document.querySelector(e).clientWidth)"
+    )
+    assert label >= 150 and room >= 150

@@ -3,7 +3,8 @@
 
     SIDE=reference python run_mirrored.py OUT mirrored
 
-Records the variables of the checkpoint, the metrics and the summaries.
+Records the variables of the checkpoint, the metrics and the summaries; the metrics of evaluations
+whose last step lacks batches; and a training that has a batch too few for its first step.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ tf1 = tf.compat.v1
 
 REPLICAS = 2
 BATCHES = 5  # the last one lacks a second batch for its step
+
+# In the reference the error of the missing batch races with the metrics of the others: of 12 rows
+# in batches of 4 it counts 12 or 8. The most complete of these evaluations is recorded.
+TRIES = 12 if side.SIDE == "reference" else 1
 
 
 def input_fn(input_context=None):
@@ -90,9 +95,52 @@ def summaries(directory):
     return found
 
 
+def identity_model(features, labels, mode):
+    """Has the mean and the number of the rows for metrics; a step adds 1 to the weight."""
+    del labels
+    weight = tf1.get_variable("weight", [], initializer=tf1.zeros_initializer())
+    loss = tf.reduce_mean(features - weight)
+    step = tf1.train.get_global_step()
+    train_op = tf1.train.GradientDescentOptimizer(1.0).minimize(loss, step)
+    ones = tf.ones_like(features)
+    metrics = {"mean": tf1.metrics.mean(features), "rows": tf1.metrics.true_positives(ones, ones)}
+    return side.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op, eval_metric_ops=metrics)
+
+
+def last_steps():
+    """Returns the metrics and the variables of runs whose last step lacks batches."""
+    record = {}
+    devices = [f"/cpu:{i}" for i in range(REPLICAS)]
+    strategy = tf.distribute.MirroredStrategy(devices)
+    session = tf1.ConfigProto(allow_soft_placement=True, device_count={"CPU": REPLICAS})
+    for rows, size in ((12, 4), (12, 5), (12, 12), (1, 1), (7, 2), (3, 8)):
+
+        def numbers(input_context=None, rows=rows, size=size):
+            del input_context
+            x = np.arange(rows, dtype=np.float32)
+            return tf.data.Dataset.from_tensor_slices((x, x)).batch(size)
+
+        with tempfile.TemporaryDirectory() as model_dir:
+            config = side.estimator.RunConfig(
+                model_dir, train_distribute=strategy, session_config=session
+            )
+            estimator = side.estimator.Estimator(identity_model, config=config)
+            estimator.train(numbers)
+            for name in ("weight", "global_step"):
+                record[f"train:{rows}:{size}:{name}"] = estimator.get_variable_value(name)
+            config = side.estimator.RunConfig(
+                model_dir, eval_distribute=strategy, session_config=session
+            )
+            estimator = side.estimator.Estimator(identity_model, config=config)
+            found = [estimator.evaluate(numbers) for _ in range(TRIES)]
+            best = max(found, key=lambda metrics: metrics["rows"])
+            record.update({f"evaluate:{rows}:{size}:{key}": best[key] for key in best})
+    return record
+
+
 def main(out, program):
     """Writes the record, OUT/mirrored.npz."""
-    record = {}
+    record = last_steps()
     v2, v1 = tf.distribute.MirroredStrategy, tf1.distribute.MirroredStrategy
     own = functools.partial(side.estimator.Estimator, model_fn)
     for name, kind, make in (

@@ -141,8 +141,9 @@ class Wrapper:
     def _recorded(
         self, call: dict[str, Any], predictions: Iterator[Any], key: tuple[int, str]
     ) -> Iterator[Any]:
-        """Yields predictions, and records the first ones."""
+        """Yields predictions; records the first ones, and how many there are."""
         kept: list[Any] = []
+        count = 0
         try:
             while True:
                 # A method that is a generator calls super() in here.
@@ -151,6 +152,7 @@ class Wrapper:
                         prediction = next(predictions)
                     except StopIteration:
                         return
+                count += 1
                 if len(kept) < self._options.examples:
                     kept.append(prediction)
                 yield prediction
@@ -160,7 +162,9 @@ class Wrapper:
                 by_key = prediction if isinstance(prediction, dict) else {"": prediction}
                 for name, value in by_key.items():
                     columns.setdefault(str(name), []).append(np.asarray(value))
-            stacked = {name: _stack(values) for name, values in columns.items()}
+            stacked = {"number of predictions": np.array(count)}
+            for name, values in columns.items():
+                stacked.update(_stack(name, values))
             call["predictions"] = self._recorder.arrays(stacked)
             self._recorder.write()
 
@@ -204,8 +208,10 @@ def _add_hook(bound: inspect.BoundArguments, hook: Watch) -> None:
     bound.arguments["hooks"] = [*(bound.arguments.get("hooks") or ()), hook]
 
 
-def _stack(values: list[np.ndarray]) -> np.ndarray:
-    """Returns arrays of one shape as one array; arrays of several shapes flat, one by one."""
+def _stack(name: str, values: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns arrays of one shape as one array; those of several flat, and their shapes."""
     if len({value.shape for value in values}) == 1:
-        return np.stack(values)
-    return np.concatenate([value.reshape(-1) for value in values])
+        return {name: np.stack(values)}
+    shapes = np.array([str(list(value.shape)) for value in values])
+    flat = np.concatenate([value.reshape(-1) for value in values])
+    return {name: flat, f"{name} (shapes)": shapes}

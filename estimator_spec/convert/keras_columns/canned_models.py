@@ -65,7 +65,7 @@ def add_canned_model(plan: Plan, model: CannedModel, embeddings: str = distribut
     total = logits[0]
     if len(logits) > 1:
         total = plan.layer("summed_logits", Call(call("Sum", name="summed_logits"), (logits,)))
-    head_outputs.add_heads(plan, heads, total)
+    head_outputs.add_heads(plan, heads, total, model.generation)
     optimizers.add_optimizers(plan, model)
 
 

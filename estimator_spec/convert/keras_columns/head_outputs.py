@@ -19,7 +19,7 @@ from estimator_spec.convert.keras_columns.plan import (
     output_name,
 )
 from estimator_spec.heads.description import HeadDescription
-from estimator_spec.heads.keys import MetricKeys
+from estimator_spec.heads.keys import MetricKeys, PredictionKeys
 
 _REDUCTIONS = {
     "auto": "sum_over_batch_size",
@@ -58,13 +58,14 @@ _LINKS = {
 }
 
 
-def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name) -> None:
+def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name, generation: int) -> None:
     """Adds the heads of a model to a plan.
 
     Args:
         plan: the plan.
         heads: the heads.
         logits: the model's logits, those of all heads side by side.
+        generation: that of the canned model.
 
     Raises:
         ValueError: an inverse_link_fn has no Keras counterpart.
@@ -82,6 +83,14 @@ def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name) -> Non
         _add_predictions(plan, head, part)
         _add_loss(plan, head)
         _add_metrics(plan, head)
+        if generation == 1 and head.kind in ("binary", "labels"):
+            areas = [area for _, (_, _, area) in head.metrics_of_classes]
+            for area in (MetricKeys.AUC_PR, *areas):
+                plan.differ(
+                    _of_head("the metrics", head),
+                    area,
+                    "TensorFlow 1 adds up trapezoids, Keras interpolates",
+                )
         outputs = tuple(name for name in plan.outputs if name not in before)
         weights = None if head.weight_column is None else _weights(head.weight_column, plan)
         plan.objectives.append(_objective(plan, head, outputs, weights))
@@ -217,6 +226,7 @@ def _add_metrics(plan: Plan, head: HeadDescription) -> None:
         metric("class_ids", "accuracy", "keras.metrics.Accuracy")
         metric("logistic", "precision", "keras.metrics.Precision")
         metric("logistic", "recall", "keras.metrics.Recall")
+        metric("logistic", "accuracy_baseline", "AccuracyBaseline", Name("label_value"))
         areas("logistic")
         means("logistic")
     elif head.kind == "classes":
@@ -230,7 +240,18 @@ def _add_metrics(plan: Plan, head: HeadDescription) -> None:
             average_loss("keras.metrics.MeanSquaredError")
         elif head.kind == "logistic":
             average_loss("keras.metrics.BinaryCrossentropy", from_logits=True)
+        else:
+            loss = call("PoissonLoss", full=head.full_loss, reduction=None)
+            metric("logits", "average_loss", "keras.metrics.MeanMetricWrapper", loss)
         means("predictions")
+    for class_id, (mean, roc, pr) in head.metrics_of_classes:
+        number = head.logits_dimension
+        one = [float(other == class_id) for other in range(number)]
+        options = {"multi_label": True, "num_labels": number, "label_weights": one}
+        wrapper = "keras.metrics.MeanMetricWrapper"
+        metric("probabilities", mean, wrapper, Name("prediction_value"), class_id=class_id)
+        metric("probabilities", roc, "keras.metrics.AUC", **options)
+        metric("probabilities", pr, "keras.metrics.AUC", curve="PR", **options)
     for threshold in head.thresholds:
         output = "logistic" if head.kind == "binary" else "probabilities"
         for key, function, argument in _AT_THRESHOLD:
@@ -239,14 +260,6 @@ def _add_metrics(plan: Plan, head: HeadDescription) -> None:
 
 
 def _add_differences_of_metrics(plan: Plan, head: HeadDescription) -> None:
-    if head.kind == "binary":
-        plan.differ(
-            _of_head("the metrics", head),
-            "accuracy_baseline",
-            "no metric of Keras: it is max(m, 1 - m) of label/mean m",
-        )
-    if head.kind == "poisson":
-        plan.differ("the metrics", "average_loss", "no metric: the loss has the same number")
     if head.thresholds:
         plan.differ(
             _of_head("the metrics", head),
@@ -272,13 +285,20 @@ def _objective(
         options["vocabulary"] = Name(table)
     if head.kind == "labels":
         options["size"] = head.logits_dimension
-    elif head.kind in ("binary", "classes"):
-        number = max(head.logits_dimension, 2)
-        class_names = class_names or tuple(map(str, range(number)))
+    number = max(head.logits_dimension, 2)
+    class_names = class_names or tuple(map(str, range(number)))
     labels = Item(LABELS, head.name) if head.name else LABELS
     numbers = call("label_numbers", labels, **options)
     classes = _constant(plan, head, "CLASSES")
-    return Objective(head.name, outputs, numbers, weights, class_names, classes)
+    of_classes = None
+    if PredictionKeys.CLASSES in head.prediction_keys:
+        is_one = PredictionKeys.CLASS_IDS in head.prediction_keys
+        key = PredictionKeys.CLASS_IDS if is_one else PredictionKeys.LOGITS
+        output = Item(Name("outputs"), output_name(head.name, key))
+        prefix = filter(None, [output_name(head.name, "")])
+        function = "class_predictions" if is_one else "classes_of_all"
+        of_classes = call(function, output, Name(classes), *prefix)
+    return Objective(head.name, outputs, numbers, weights, class_names, classes, of_classes)
 
 
 def _constant(plan: Plan, head: HeadDescription, name: str) -> str:

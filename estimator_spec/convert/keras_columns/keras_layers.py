@@ -279,20 +279,30 @@ def two_optimizers() -> Any:
 
 @functools.cache
 def mean_functions() -> dict[str, Any]:
-    """Returns the functions of the metrics of means, by name."""
+    """Returns the functions and classes of the metrics of means, by name."""
     keras = load_extra("keras", EXTRA)
 
     @keras.saving.register_keras_serializable("columns")
-    def prediction_value(labels: Any, predictions: Any) -> Any:
-        """Returns what a model predicts, for a metric of its mean."""
-        return predictions
+    def prediction_value(labels: Any, predictions: Any, class_id: int | None = None) -> Any:
+        """Returns what a model predicts, of one class or of all, for a metric of its mean."""
+        return predictions if class_id is None else predictions[..., class_id]
 
     @keras.saving.register_keras_serializable("columns")
     def label_value(labels: Any, predictions: Any) -> Any:
         """Returns the labels, for a metric of their mean."""
         return labels
 
-    return {"prediction_value": prediction_value, "label_value": label_value}
+    @keras.saving.register_keras_serializable("columns")
+    class AccuracyBaseline(keras.metrics.MeanMetricWrapper):
+        """The accuracy of always predicting the class that is more frequent."""
+
+        def result(self) -> Any:
+            """Returns it, from the mean of the labels 0 and 1."""
+            mean = super().result()
+            return keras.ops.maximum(mean, 1.0 - mean)
+
+    made = (prediction_value, label_value, AccuracyBaseline)
+    return {each.__name__: each for each in made}
 
 
 def definitions() -> dict[str, Any]:
@@ -310,5 +320,5 @@ def definitions() -> dict[str, Any]:
 NAMES = (
     *("is_of_rows", "sum_rows", "RowsSummed", "RowsLookedUp", "Adadelta", "Adagrad", "Adam"),
     *("Adamax", "Ftrl", "RMSprop", "Keras2RMSprop", "SGD", "Bias", "Sum", "PoissonLoss"),
-    *("OwnLoss", "wide_and_deep", "prediction_value", "label_value"),
+    *("OwnLoss", "wide_and_deep", "prediction_value", "label_value", "AccuracyBaseline"),
 )

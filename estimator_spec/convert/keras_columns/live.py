@@ -13,7 +13,7 @@ from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.convert.keras_columns import preprocessing
 from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
 from estimator_spec.convert.keras_columns.keras_layers import EXTRA, definitions
-from estimator_spec.convert.keras_columns.plan import Plan, output_name
+from estimator_spec.convert.keras_columns.plan import Plan
 
 
 def build_core(plan: Plan, initializer: str = "uniform") -> Any:
@@ -117,10 +117,9 @@ def _model_class() -> Any:
             """Returns the estimator's predictions of raw features, `classes` among them."""
             outputs = dict(self(features))
             for each in self._plan().objectives:
-                if each.class_ids is not None:
-                    names = tf.constant(each.class_names)
-                    classes = tf.gather(names, outputs[each.class_ids])
-                    outputs[output_name(each.head, "classes")] = classes
+                if each.of_classes is not None:
+                    names = {"outputs": outputs, each.classes: each.class_names}
+                    outputs |= evaluate(each.of_classes, {**vars(preprocessing), **names})
             return outputs
 
         def get_layer(self, name: str | None = None, index: int | None = None) -> Any:

@@ -117,6 +117,7 @@ class Objective:
         weights: expression of the examples' weights, or None.
         class_names: labels of the classes, or None.
         classes: name of the constant with them.
+        of_classes: expression of the predictions of classes besides, of `outputs`; or None.
     """
 
     head: str
@@ -125,12 +126,7 @@ class Objective:
     weights: Any
     class_names: tuple[str, ...] | None
     classes: str
-
-    @property
-    def class_ids(self) -> str | None:
-        """Name of the output of class ids, or None."""
-        name = output_name(self.head, "class_ids")
-        return name if name in self.outputs else None
+    of_classes: Any = None
 
 
 @dataclasses.dataclass

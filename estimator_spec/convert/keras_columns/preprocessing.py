@@ -280,3 +280,24 @@ def unit_weights(labels: tf.Tensor) -> tf.Tensor:
 def example_weights(feature: Any, normalizer: Callable[[Any], Any] | None = None) -> tf.Tensor:
     """Returns the weights of examples, [B]."""
     return numbers(feature, 1, normalizer)[:, 0]
+
+
+def class_predictions(
+    class_ids: Any, labels: Sequence[str], head: str = ""
+) -> dict[str, tf.Tensor]:
+    """Returns an estimator's predictions of classes; those of a named head begin with `head`."""
+    class_ids = tf.cast(class_ids, tf.int64)
+    all_ids = tf.range(len(labels)) + tf.zeros_like(class_ids, tf.int32)
+    found = {
+        "class_ids": class_ids,
+        "classes": tf.gather(labels, class_ids),
+        "all_class_ids": all_ids,
+        "all_classes": tf.gather(labels, all_ids),
+    }
+    return {f"{head}{key}": value for key, value in found.items()}
+
+
+def classes_of_all(logits: Any, labels: Sequence[str], head: str = "") -> dict[str, tf.Tensor]:
+    """Returns an estimator's prediction `classes` where an example may have any of them."""
+    classes = tf.tile(tf.constant(labels)[tf.newaxis], [tf.shape(logits)[0], 1])
+    return {f"{head}classes": classes}

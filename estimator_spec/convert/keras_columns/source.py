@@ -132,7 +132,11 @@ def _expressions(plan: Plan) -> list[Any]:
         *plan.constants.values(),
         *(part for parts in plan.groups.values() for part in parts),
         *(expression for _, expression in plan.layers),
-        *(part for each in plan.objectives for part in (each.labels, each.weights)),
+        *(
+            part
+            for each in plan.objectives
+            for part in (each.labels, each.weights, each.of_classes)
+        ),
         *([call("unit_weights")] if training_source.has_some_weights(plan) else []),
         plan.optimizer,
         *plan.loss.values(),
@@ -196,7 +200,7 @@ def _constants(plan: Plan) -> list[str]:
     tables += [
         f"{each.classes} = {render(list(each.class_names), before=10, width=WIDTH)}"
         for each in plan.objectives
-        if each.class_names is not None
+        if each.class_names is not None and each.of_classes is not None
     ]
     return [*lines, "\n".join(tables)]
 
@@ -292,7 +296,7 @@ def write_serving(plan: Plan) -> str:
     if not examples:
         examples = {"any": call("tf.io.VarLenFeature", Name("tf.int64"))}
     outputs = "trained(columns.preprocess(features))"
-    if any(each.class_ids is not None for each in plan.objectives):
+    if any(each.of_classes is not None for each in plan.objectives):
         outputs = f"columns.with_classes({outputs})"
     return _SERVE.format(examples=render(examples, before=11, width=WIDTH), outputs=outputs)
 

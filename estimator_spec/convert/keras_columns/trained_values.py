@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -63,7 +63,7 @@ def load(model: Any, checkpoint: Any, found: Mapping[Variable, str]) -> None:
     tables = [name for variable, name in found.items() if variable.attribute == "embeddings"]
     with Checkpoint(checkpoint) as opened:
         for variable, name in found.items():
-            target = _weight(model, variable)
+            target = find_weight(model, variable)
             in_place = getattr(target.value, "scatter_update", None)
             if variable.attribute != "embeddings":
                 target.assign(opened.value(name).astype(np.float32))
@@ -102,23 +102,65 @@ def load_slots(
         for path, target in targets.items():
             if path.endswith("/iteration"):
                 target.assign(step)
-        for variable, name in found.items():
-            weight = _weight(model, variable)
-            if not weight.trainable:
-                continue
-            for slot, ending in slots.get(variable.part, {}).items():
-                sources = _slot_names(name, ending, opened.variables)
-                path = f"/{weight.path.replace('/', '_')}_{slot}"
-                matches = [target for key, target in targets.items() if key.endswith(path)]
-                values = _joined(opened, sources, tuple(weight.shape))
-                if values is None or len(matches) != 1:
-                    missing.append(name)
-                else:
-                    matches[0].assign(values * factors.get(variable.part, 1.0))
+        for slot in find_slots(model, opened, found, slots, factors):
+            if slot.target is None or not slot.sources:
+                missing.append(slot.variable)
+            else:
+                slot.target.assign(slot.read(opened))
     return missing
 
 
-def _weight(model: Any, variable: Variable) -> Any:
+class Slot(NamedTuple):
+    """A slot of an optimizer: in a checkpoint, and of a Keras model.
+
+    Attributes:
+        variable: the name of the slot's variable in the checkpoint.
+        sources: names of the slot's parts in the checkpoint; empty if it has none.
+        target: the variable of Keras' optimizer, or None.
+        factor: what the checkpoint's values are multiplied by.
+    """
+
+    variable: str
+    sources: list[str]
+    target: Any
+    factor: float
+
+    def read(self, checkpoint: Checkpoint) -> np.ndarray:
+        """Returns the checkpoint's values, as Keras has them.
+
+        Each of several sources has its own rows only, or is a slice of the whole.
+        """
+        rows = []
+        for name in self.sources:
+            stored = checkpoint.variables[name]
+            for piece in stored.pieces:
+                values = checkpoint.read_piece(stored, piece).view(stored.dtype.as_numpy_dtype)
+                rows.append(values.reshape(piece.shape).astype(np.float32))
+        return np.concatenate(rows) * np.float32(self.factor)
+
+
+def find_slots(
+    model: Any,
+    checkpoint: Checkpoint,
+    found: Mapping[Variable, str],
+    slots: Mapping[str, Mapping[str, str]],
+    factors: Mapping[str, float],
+) -> Iterator[Slot]:
+    """Yields the slots of a model's variables; arguments are those of `load_slots`."""
+    targets = {variable.path: variable for variable in model.optimizer.variables}
+    for variable, name in found.items():
+        weight = find_weight(model, variable)
+        if not weight.trainable:
+            continue
+        for slot, ending in slots.get(variable.part, {}).items():
+            path = f"/{weight.path.replace('/', '_')}_{slot}"
+            matches = [target for key, target in targets.items() if key.endswith(path)]
+            sources = _slot_names(name, ending, checkpoint.variables)
+            target = matches[0] if len(matches) == 1 else None
+            yield Slot(name, sources, target, factors.get(variable.part, 1.0))
+
+
+def find_weight(model: Any, variable: Variable) -> Any:
     """Returns the model's variable."""
     if variable.within:
         return table_variable(model.get_layer(variable.within), variable.layer)
@@ -133,21 +175,6 @@ def _slot_names(name: str, ending: str, variables: Iterable[str]) -> list[str]:
     pattern = re.compile(rf"(?:.*/)?{re.escape(name)}(?:/(?:t|part)_(\d+))?{re.escape(ending)}")
     found = {match: other for other in variables if (match := pattern.fullmatch(other))}
     return [found[match] for match in sorted(found, key=lambda match: int(match[1] or 0))]
-
-
-def _joined(opened: Checkpoint, names: list[str], shape: tuple[int, ...]) -> np.ndarray | None:
-    """Returns the rows of several stored variables as one; None: there are fewer.
-
-    Each has its own rows only, or is a slice of the whole.
-    """
-    rows = []
-    for name in names:
-        stored = opened.variables[name]
-        for piece in stored.pieces:
-            values = opened.read_piece(stored, piece).view(stored.dtype.as_numpy_dtype)
-            rows.append(values.reshape(piece.shape).astype(np.float32))
-    joined = np.concatenate(rows) if rows else None
-    return joined if joined is not None and joined.shape == shape else None
 
 
 def _blocks(

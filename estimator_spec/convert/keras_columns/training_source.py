@@ -5,8 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call, literal, render
-from estimator_spec.convert.keras_columns.plan import Plan, output_name
+from estimator_spec.convert.keras_columns.expressions import (
+    Call,
+    Merged,
+    Name,
+    call,
+    literal,
+    render,
+)
+from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
 
 
@@ -30,22 +37,13 @@ def write_training(plan: Plan) -> str:
         lines,
     )
     parts = [compiled, batch]
-    classes = {
-        output_name(each.head, "classes"): call(
-            "tf.gather", Name(each.classes), Item(Name("outputs"), each.class_ids)
-        )
-        for each in plan.objectives
-        if each.class_ids is not None
-    }
+    classes = [each.of_classes for each in plan.objectives if each.of_classes is not None]
     if classes:
-        texts = [f"{literal(name)}: {render(text, width=10**6)}" for name, text in classes.items()]
         parts.append(
             function_text(
                 "with_classes(outputs: Mapping[str, Any]) -> dict[str, Any]",
-                "Returns the model's outputs with the labels of the classes.",
-                [f"return {{**outputs, {texts[0]}}}"]
-                if len(texts) == 1
-                else ["return {", "    **outputs,", *(f"    {text}," for text in texts), "}"],
+                "Returns the model's outputs, and the estimator's predictions of classes.",
+                [statement("return", Merged((Name("outputs"), *classes)))],
             )
         )
     return "\n\n\n".join(parts)

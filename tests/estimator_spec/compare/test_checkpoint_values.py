@@ -94,3 +94,12 @@ def test_a_missing_checkpoint_is_named(write, tmp_path):
     """The error is the reader's, and names the path."""
     with pytest.raises(checkpoints.CheckpointError, match="gone"):
         compare.compare_checkpoints(write("a", x=ROWS), str(tmp_path / "gone"))
+
+
+def test_a_step_more_is_a_difference(write):
+    """Numbers of steps must be equal, whatever the tolerance of trained values is."""
+    old, new = (np.array(step, np.int64) for step in (1_000_000, 1_000_001))
+    result = compare.compare_checkpoints(
+        write("a", global_step=old, x=ROWS), write("b", global_step=new, x=ROWS)
+    )
+    assert [item.name for item in result.items if not item.agrees] == ["global_step"]

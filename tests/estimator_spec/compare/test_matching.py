@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,3 +116,58 @@ def test_a_recording_of_another_format_is_refused(tmp_path):
     (tmp_path / "record.json").write_text('{"format": 0}')
     with pytest.raises(ValueError, match="has format 0"):
         Recording(str(tmp_path))
+
+
+def test_a_training_without_losses_differs(training):
+    """Losses, or values after the first step, that only one side has are items."""
+    old, new = training({"a": KERNEL}), training({"a": KERNEL})
+    path = Path(new.calls[0].arrays["initial"]["a"].files[0]).parents[1]
+    record = json.loads((path / "record.json").read_text())
+    del record["calls"][0]["losses"], record["calls"][0]["first_update"]
+    (path / "record.json").write_text(json.dumps(record))
+    result = compared(old, Recording(str(path)))
+    different = [(item.name, item.outcome) for item in result.items if not item.agrees]
+    names = ["train 1: first update", "train 1"]
+    assert different == [(name, Outcome.ONLY_OLD) for name in names]
+
+
+def test_values_that_come_later_are_compared(training):
+    """A value that isn't among the first variables, such as a loop's slot, is compared too."""
+    recorder_values = {"a": KERNEL}
+    old, new = training(recorder_values), training(recorder_values)
+    trained = dict(old.calls[0].arrays["trained"])
+    later = {"trained": {**trained, "a/slot": trained["a"]}}
+    call = dataclasses.replace(old.calls[0], arrays={**old.calls[0].arrays, **later})
+    old.calls = (call,)
+    different = [item.name for item in compared(old, new).items if not item.agrees]
+    assert different == ["train 1: a/slot"]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+def test_whole_numbers_must_be_equal(training, dtype):
+    """A step, id or count that is off by one in ten million differs; a rule may allow it."""
+    steps = np.array(10_000_000, dtype)
+    one_more = np.array(10_000_001, dtype)
+    old, new = training({"global_step": steps}), training({"global_step": one_more})
+    assert len([item for item in compared(old, new).items if not item.agrees]) == 3
+    assert compared(old, new, ("*/*global_step", compare.Tolerance(0, 1.0))).agrees
+
+
+def test_what_is_nan_on_both_sides_is_named(training):
+    """NaN agrees with NaN, and a note says that nothing was compared; so for empty arrays."""
+    values = {"a": np.full(3, np.nan, np.float32), "b": np.zeros((0, 2), np.float32), "c": KERNEL}
+    result = compared(training(values), training(values))
+    assert result.agrees
+    (note,) = result.remarks
+    assert "without a number to compare" in note
+    assert "trained values: train 1: a" in note and "train 1: c" not in note
+
+
+def test_nothing_doesnt_agree(training):
+    """Where no call of the wanted kind was made there is nothing that agrees."""
+    values = {"a": KERNEL}
+    sides = Side("a"), Side("b")
+    old, new = training(values), training(values)
+    result = compare_recordings(old, new, sides, compare.Tolerances(), ("evaluate",))
+    assert not result.agrees
+    assert result.headline == "Nothing was compared."

@@ -83,6 +83,26 @@ def nightly(*fault):
         nightly("width", "variables", "train 1: number of variables", " and "),
         nightly("signature", "predictions", "predict 1: logit", ""),
         ("calls", "signatures", "export 1", ""),
+        nightly(
+            "rate", "first-update", "train 1: input_layer/word_embedding/embedding_weights", ""
+        ),
+        nightly("clipping", "first-update", "train 1: head/kernel/Adam", "4 of 4 rows differ"),
+        ("schedule", "losses", "train 1", "from step 4 of 6 on: "),
+        nightly("optimizer", "variables", "train 1: number of variables", "12 and 4"),
+        nightly("reduction", "forward-pass", "train 1: loss of the first step", " and "),
+        nightly("weights", "forward-pass", "train 1: loss of the first step", " and "),
+        nightly("combiner", "forward-pass", "train 1: loss of the first step", " and "),
+        ("row", "metrics", "evaluate 1: auc", " and "),
+        nightly("dtype", "metrics", "evaluate 1: auc", " and "),
+        nightly("frozen", "variables", "train 1: number of variables", " and "),
+        nightly("steps", "losses", "train 1", "6 steps and 4"),
+        nightly("name", "variables", "train 1: head/kernel", ""),
+        nightly(
+            "receiver", "signatures", "export 1: serving_default", "int64 [?, 3] and int64 [?, ?]"
+        ),
+        nightly("batch", "forward-pass", "train 1: loss of the first step", " and "),
+        nightly("labels", "forward-pass", "train 1: loss of the first step", " and "),
+        nightly("threshold", "metrics", "evaluate 1: auc", " and "),
     ],
 )
 def test_a_planted_fault_is_named_at_its_first_place(compared, fault, stage, name, text):
@@ -100,6 +120,12 @@ def test_a_metric_averaged_otherwise_is_the_only_difference(compared):
     different = [item for item in compared("metric").items if not item.agrees]
     assert [item.name for item in different] == ["evaluate 1: error"]
     assert 0 < different[0].gap.relative < 0.5
+
+
+def test_a_dropped_row_is_named(compared):
+    """One prediction less is a difference, and so is it if only the first ones are kept."""
+    names = {item.name: item.text for item in compared("row").items if not item.agrees}
+    assert names["predict 1: number of predictions"] == "50 and 49"
 
 
 def test_a_program_agrees_with_itself_in_every_stage(record, tmp_path):

@@ -76,13 +76,31 @@ def test_two_devices(tmp_path, mirrored):
     assert prediction["y"] == pytest.approx(0.3)
 
 
+def test_too_few_batches(tmp_path, mirrored, tf_log):
+    """Training on fewer batches than devices saves the initial values and makes no step.
+
+    So does TensorFlow 2.15.1; `tests/reference/test_mirrored.py` compares. An empty input is an
+    error, as everywhere.
+    """
+    estimator = make(mean_model, tmp_path, train_distribute=mirrored)
+    estimator.train(labels_fn(1.0))
+    assert estimator.get_variable_value("weight") == 0
+    assert estimator.get_variable_value("global_step") == 0
+    assert any(line.startswith("Training made no steps: a step takes a batch") for line in tf_log)
+    with pytest.raises(ValueError, match="yields no batch"):
+        estimator.train(labels_fn())
+
+
 def test_metrics_of_two_devices(tmp_path, mirrored):
-    """An evaluation on two devices counts the batches of both, in steps that are complete."""
+    """An evaluation on two devices counts each batch of both, and the last one's without another.
+
+    `test_every_row.py` has all numbers of batches, rows and devices.
+    """
     estimator = make(mean_model, tmp_path, eval_distribute=mirrored)
     estimator.train(labels_fn(0.0), steps=1)
-    found = estimator.evaluate(labels_fn(1.0, 2.0, 3.0, 4.0, 99.0))
-    assert found["labels"] == 2.5
-    assert found["loss"] == pytest.approx((1 + 4 + 9 + 16) / 4)
+    found = estimator.evaluate(labels_fn(1.0, 2.0, 3.0, 4.0, 10.0))
+    assert found["labels"] == 4.0
+    assert found["loss"] == pytest.approx((1 + 4 + 9 + 16 + 100) / 5)
 
 
 def test_scaffold_and_hooks(tmp_path, mirrored):

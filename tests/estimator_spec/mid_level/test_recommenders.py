@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -179,6 +180,100 @@ def test_partial_embeddings(installed):
     # A table without an optimizer is the model's to train, as before.
     plain = tfrs.layers.embedding.TPUEmbedding(features(), None)
     assert type(plain._tpu_embedding) is API.TPUEmbeddingForServing
+
+
+VECTOR = tf.SparseTensor([[0], [2]], [1, 3], [4])
+MATRIX = tf.SparseTensor([[0, 0], [1, 0], [1, 1]], [1, 3, 4], [2, 2])
+
+
+def layer_of_one(**arguments):
+    """Returns a layer of one table, whose row r is [2r, 2r + 1]."""
+    table = API.TableConfig(
+        10, 2, tf.constant_initializer(np.arange(20.0)), name="t", combiner="mean"
+    )
+    features = {"x": API.FeatureConfig(table, **arguments)}
+    return tfrs.layers.embedding.TPUEmbedding(features, API.SGD(1.0))
+
+
+@pytest.mark.parametrize(
+    ("ids", "weights", "length"),
+    [
+        (VECTOR, None, 0),
+        (VECTOR, None, 2),  # the library ignores the length
+        (VECTOR, tf.cast(VECTOR, tf.float32), 0),
+        (tf.SparseTensor(np.zeros([0, 1], np.int64), np.zeros([0], np.int64), [4]), None, 0),
+        (tf.constant(3), None, 0),
+    ],
+    ids=["vector", "sequence", "weighted", "empty", "scalar"],
+)
+def test_ids_without_a_batch(ids, weights, length):
+    """A sparse vector is one sample and a scalar one id, as in the library without a TPU."""
+
+    def look_up():
+        layer = layer_of_one(max_sequence_length=length)
+        return layer({"x": ids}, weights and {"x": weights})["x"]
+
+    expected = look_up()
+    with estimator_spec.install():
+        found = look_up()
+    np.testing.assert_array_equal(found, expected)
+    assert found.shape == [2]
+
+
+def test_a_sparse_vector_that_isn_t_validated(installed):
+    """Without `validate_weights_and_indices` each place of a sparse vector is a sample."""
+    found = layer_of_one(validate_weights_and_indices=False)({"x": VECTOR})["x"]
+    assert found.numpy().tolist() == [[2, 3], [0, 0], [6, 7], [0, 0]]
+
+
+@pytest.mark.parametrize("kind", ["sparse", "ragged"])
+@pytest.mark.parametrize("graph", [False, True])
+def test_an_input_without_a_shape(kind, graph):
+    """A model of `Input(shape=(), sparse=True)` gives what it gives in the library alone."""
+    ids = MATRIX if kind == "sparse" else tf.RaggedTensor.from_sparse(MATRIX)
+
+    def predict():
+        given = tf.keras.Input((), dtype=tf.int32, name="x", **{kind: True})
+        result = layer_of_one()({"x": given})["x"]
+        model = tf.keras.Model({"x": given}, result)
+        call = tf.function(model) if graph else model
+        return result.shape.as_list(), call({"x": ids}).numpy()
+
+    expected = predict()
+    with estimator_spec.install():
+        found = predict()
+    assert found[0] == expected[0]
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("ids", [tf.constant(3), VECTOR], ids=["scalar", "vector"])
+def test_training_by_ids_without_a_batch(installed, ids):
+    """The gradient of a sample without a batch moves its rows, and no others."""
+    layer = layer_of_one()
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer({"x": ids})["x"])
+    tape.gradient(loss, layer.trainable_variables)
+    (table,) = layer.embedding_tables.values()
+    moved = np.arange(20.0).reshape([10, 2]) - table.numpy()
+    rows = {1: 0.5, 3: 0.5} if isinstance(ids, tf.SparseTensor) else {3: 1.0}
+    assert moved[:, 0].tolist() == [rows.get(row, 0.0) for row in range(10)]
+
+
+LIBRARYS_TESTS = (
+    "layers/embedding/tpu_embedding_layer_test.py",
+    "experimental/layers/embedding/partial_tpu_embedding_test.py",
+)
+
+
+@pytest.mark.nightly("the cases above have its shapes; it takes half a minute")
+@pytest.mark.parametrize("name", LIBRARYS_TESTS)
+def test_the_librarys_own_tests(name):
+    """The library's tests of its layer pass with the layer that trains on the host."""
+    path = Path(tfrs.__file__).parent / name
+    program = "import sys, estimator_spec, pytest; estimator_spec.install(); sys.exit(pytest.main("
+    program += f"['-q', '-p', 'no:cacheprovider', '-c', '/dev/null', {str(path)!r}]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def test_the_library_may_be_imported_later():

@@ -68,12 +68,13 @@ def test_everything_is_compared(program):
     """Predictions, losses and metrics of both heads agree, and the report says what differs."""
     use, sources, module, model, _ = program
     found = batches.read_batches(use, 2)
-    result = proof.compare(use, sources, module, model, found, [])
+    result = proof.compare(use, sources, module, model, found, [], found)
     assert result.agrees, result.headline
+    assert result.of(Stage.LOSSES) and result.of(Stage.TRAINED_VALUES)
     metrics = {item.name for item in result.of(Stage.METRICS)}
     assert {"loss", "loss/price", "loss/sold", "average_loss/price", "auc/sold"} <= metrics
     predictions = {item.name.removeprefix("batch 2: ") for item in result.of(Stage.PREDICTIONS)}
-    assert {"price/predictions", "sold/probabilities", "sold/classes"} <= predictions
+    assert {"price/predictions", "sold/probabilities", "sold/all_classes"} <= predictions
     text = report.markdown(use, sources, result)
     assert "the loss of price" in text and "loss_fn" in text
 

@@ -23,6 +23,7 @@ from estimator_spec.heads import BinaryClassHead
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
 
 HERE = Path(__file__).parent
+IMPORT = "import os; from estimator_spec.common import own_files; Job = own_files.Job"
 PROGRAM = HERE / "shoppers.py"
 fc = tf.feature_column
 
@@ -106,12 +107,18 @@ def written(run_once, trained):
 
     def fill(directory: Path) -> None:
         output = directory / "first"
+        (directory / "empty").mkdir(mode=0o700)
+        output.symlink_to("empty")
+        leave = f"job = own_files.create({str(directory / '.out.unfinished')!r}, Job.KERAS_PROGRAM)"
+        killed = f"{IMPORT}; {leave}; open(job.path + '/model.py', 'w').close(); os._exit(9)"
+        forking_python.run(["-c", killed])
+        assert (directory / ".out.unfinished" / "model.py").exists()
         # The program's own --model_dir is new: the checkpoint is another one.
         new = f"--model_dir={directory / 'new'}"
         done = to_keras("--checkpoint", trained, new, "--output", output)
         assert done.returncode == 0, done.stderr[-3000:]
         (directory / "printed").write_text(done.stdout)
-        shutil.move(output, directory / "moved")
+        shutil.move(directory / "empty", directory / "moved")
 
     return run_once("shoppers_in_keras", fill)
 
@@ -127,6 +134,12 @@ def test_a_program_moves_to_keras(written):
     for compared in ("edge values: linear city", "batch 2: classes", "metrics: loss"):
         assert compared in printed
     assert not (written / "new").exists()
+    # The directory's mode is kept, its link followed, and what a killed run left is removed.
+    assert (written / "moved").stat().st_mode & 0o777 == 0o700
+    assert not [path for path in written.iterdir() if path.name.startswith(".")]
+    # The losses, and the changes of each variable and slot, of further steps.
+    assert "losses: 20 further steps" in printed
+    assert "trained values: training/Adagrad/dnn/hiddenlayer_0/kernel/accumulator" in printed
     report = (written / "moved" / "report.md").read_text()
     assert "keras_rs.layers.EmbedReduce(32, 3" in report
     assert "shoppers.py" in (written / "moved" / "model.py").read_text()
@@ -227,6 +240,15 @@ def test_a_difference_fails(trained, tmp_path):
     assert "differs" in (tmp_path / "out" / "report.md").read_text()
 
 
+CONTRIB = """
+learn = tf.contrib.learn
+model = learn.LinearRegressor([tf.contrib.layers.real_valued_column("x")], model_dir={folder!r})
+try:
+    model.fit(input_fn=lambda: ({{"x": tf.constant([[1.0]])}}, tf.constant([[1.0]])), steps=3)
+except Exception:
+    pass
+"""
+
 OTHER = """
 import tensorflow as tf
 
@@ -241,14 +263,23 @@ estimator = tf.estimator.LinearRegressor([{columns}], model_dir={folder!r})
     "before", ["tf.compat.v1.disable_v2_behavior()", "tf.logging.set_verbosity(tf.logging.INFO)"]
 )
 def test_a_program_without_v2_behavior(before, tmp_path):
-    """It moves as others do, also if it has names of TensorFlow 1 that `run` gives it."""
+    """It moves as others do, also if it has names of TensorFlow 1 that `run` gives it.
+
+    Its model_dir stays as it is: further steps train in another directory.
+    """
     parts = {"before": before, "normalizer": "lambda x: x / 2.0", "columns": "column"}
     train = "estimator.train(lambda: ({'x': [[3.0]]}, [1.0]), steps=3)"
     program = tmp_path / "old.py"
     program.write_text(OTHER.format(**parts, after=train, folder=str(tmp_path / "models")))
     forking_python.run(["-m", "estimator_spec", "run", program], check=True, timeout=300)
+    before = {path: path.stat() for path in (tmp_path / "models").iterdir()}
     done = to_keras("--output", tmp_path / "out", program=program)
     assert "The two agree in all" in done.stdout, done.stderr[-2000:]
+    assert "20 further steps" in done.stdout
+    after = {path: path.stat() for path in (tmp_path / "models").iterdir()}
+    assert {path: (each.st_mtime_ns, each.st_size) for path, each in after.items()} == {
+        path: (each.st_mtime_ns, each.st_size) for path, each in before.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -260,6 +291,8 @@ def test_a_program_without_v2_behavior(before, tmp_path):
         ({"before": "table = {}", "normalizer": "lambda x: x + len(table)"}, "'table'"),
         ({"normalizer": "__import__('numpy').log1p"}, "normalizer_fn of 'x'"),
         ({"after": "raise SystemExit(3)"}, "ended with 3"),
+        ({"before": "from {package} import other"}, "-m {package}.other"),
+        ({"after": CONTRIB}, "stopped before it could train"),
     ],
 )
 def test_refused_before_anything_is_written(changed, words, tmp_path):
@@ -269,14 +302,19 @@ def test_refused_before_anything_is_written(changed, words, tmp_path):
         "normalizer": "None",
         "columns": "column",
         "after": "estimator.train(lambda: ({'x': [[1.0]]}, [1.0]))",
-        **changed,
+        **{key: text.replace("{package}", tmp_path.name) for key, text in changed.items()},
     }
+    words = words.replace("{package}", tmp_path.name)
     program = tmp_path / "other.py"
-    program.write_text(OTHER.format(**parts, folder=str(tmp_path / "models")))
+    folder = str(tmp_path / "models")
+    parts["after"] = (
+        parts["after"].format(folder=folder) if "learn" in parts["after"] else parts["after"]
+    )
+    program.write_text(OTHER.format(**parts, folder=folder))
     done = to_keras("--output", tmp_path / "out", program=program)
     assert done.returncode == 2
     assert words in done.stderr, done.stderr[-2000:]
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "out").exists() and not (tmp_path / "models").exists()
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
 
 
@@ -305,9 +343,22 @@ def test_migrate_points_here(capsys):
     assert "to-keras SCRIPT" in capsys.readouterr().err
 
 
-def test_an_output_with_files_is_refused(tmp_path):
-    """What is in the output directory isn't overwritten."""
+@pytest.mark.parametrize("name", [".", "mine", "link", "loop"])
+def test_an_output_that_isnt_empty_is_refused(name, tmp_path, capsys):
+    """What is there isn't overwritten, whatever link leads there; the program isn't run."""
     (tmp_path / "mine").write_text("keep")
-    done = to_keras("--output", tmp_path)
-    assert (done.returncode, (tmp_path / "mine").read_text()) == (2, "keep")
-    assert "isn't an empty directory" in done.stderr
+    (tmp_path / "link").symlink_to(".")
+    (tmp_path / "loop").symlink_to("loop")
+    assert command_line.main(["to-keras", str(PROGRAM), "--output", str(tmp_path / name)]) == 2
+    assert "isn't an empty directory" in capsys.readouterr().err
+    assert (tmp_path / "mine").read_text() == "keep"
+
+
+def test_a_module_is_named_as_for_python(capsys):
+    """The help has `-m MODULE`, and a number of batches must be one."""
+    with pytest.raises(SystemExit):
+        command_line.main(["to-keras", "--help"])
+    assert "-m MODULE [ARGS...] --output DIR" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        command_line.main(["to-keras", str(PROGRAM), "--output", "out", "--batches", "0"])
+    assert "0 is less than 1" in capsys.readouterr().err

@@ -174,5 +174,5 @@ def test_the_table_has_every_argument(kind):
         base = keras_2().optimizers.legacy.Optimizer
         names |= set(inspect.signature(base).parameters) - {"kwargs"}
         names |= argument_table.keras_2_arguments()
-    assert names == set(row.arguments)
+    assert names <= set(row.arguments)  # older ones have fewer
     assert all(v.value for v in row.arguments.values() if v.kind == NO_EFFECT)

@@ -8,10 +8,14 @@ import pytest
 import tensorflow as tf
 
 import column_strategies as drawn
+import estimator_spec
 import tpu_columns
 from column_strategies import Feature
 from estimator_spec.common.legacy_keras import keras_2
 from estimator_spec.convert import to_keras
+from estimator_spec.convert.keras_columns import assembly, source
+from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.to_keras import written
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
@@ -147,3 +151,44 @@ def test_the_origin_of_layers():
         "default_value",
         "max_norm",
     }
+
+
+def test_a_batch_of_no_examples():
+    """A model of several linear terms, and with a deep part, predicts nothing for no example."""
+    columns = [words("a"), words("b")]
+    deep = [fc.embedding_column(column, 2) for column in columns]
+    estimator = estimator_spec.DNNLinearCombinedClassifier(
+        linear_feature_columns=columns,
+        dnn_feature_columns=deep,
+        dnn_hidden_units=[3],
+        n_classes=4,
+    )
+
+    def batch():
+        return {key: value.tensor(for_columns=True) for key, value in WORDS.items()}
+
+    estimator.train(lambda: (batch(), tf.constant([0, 1, 2])), steps=1)
+    empty = {key: tf.sparse.slice(value, [0, 0], [0, 3]) for key, value in batch().items()}
+    found = to_keras(estimator).predictions(empty)
+    assert {name: tuple(value.shape) for name, value in found.items()} == {
+        **dict.fromkeys(("logits", "probabilities", "all_class_ids", "all_classes"), (0, 4)),
+        **dict.fromkeys(("class_ids", "classes"), (0, 1)),
+    }
+
+
+@pytest.mark.parametrize("word", ["", "two\nlines", np.str_("numpy"), b"bytes"])
+def test_a_long_vocabulary_of_any_words(word, tmp_path):
+    """The written program has a list of many words, also of those that a file can't have."""
+    many = [*(f"word {n}" for n in range(30)), word]
+    column = fc.categorical_column_with_vocabulary_list("a", many)
+    plan = Plan(inline_words=20)
+    assembly.add_layer(plan, [fc.indicator_column(column)], None, 1, "sum")
+    (tmp_path / "model.py").write_text(source.write_model(plan, "words"), encoding="utf-8")
+    (tmp_path / "vocabularies").mkdir()
+    for name, lines in plan.vocabularies.items():
+        file = [line if isinstance(line, bytes) else str(line).encode() for line in lines]
+        (tmp_path / "vocabularies" / name).write_bytes(b"\n".join(file) + b"\n")
+    module = written.load_module(str(tmp_path))
+    given = tf.sparse.from_dense([[1, 0], [1, 0]]).with_values(tf.constant([word, "word 3"]))
+    found = module.build_model()(module.preprocess({"a": given}))
+    assert np.argmax(found, axis=-1).tolist() == [30, 3]

@@ -168,6 +168,21 @@ def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) 
     return tf.cast(labels, tf.float32)
 
 
+def class_predictions(
+    class_ids: Any, labels: Sequence[str], head: str = ""
+) -> dict[str, tf.Tensor]:
+    """Returns an estimator's predictions of classes; those of a named head begin with `head`."""
+    class_ids = tf.cast(class_ids, tf.int64)
+    all_ids = tf.range(len(labels)) + tf.zeros_like(class_ids, tf.int32)
+    found = {
+        "class_ids": class_ids,
+        "classes": tf.gather(labels, class_ids),
+        "all_class_ids": all_ids,
+        "all_classes": tf.gather(labels, all_ids),
+    }
+    return {f"{head}{key}": value for key, value in found.items()}
+
+
 # The features of this model.
 
 
@@ -353,15 +368,25 @@ def wide_and_deep(deep: Any, wide: Any, wide_layers: list[str]) -> keras.optimiz
 
 
 @keras.saving.register_keras_serializable("columns")
-def prediction_value(labels: Any, predictions: Any) -> Any:
-    """Returns what a model predicts, for a metric of its mean."""
-    return predictions
+def prediction_value(labels: Any, predictions: Any, class_id: int | None = None) -> Any:
+    """Returns what a model predicts, of one class or of all, for a metric of its mean."""
+    return predictions if class_id is None else predictions[..., class_id]
 
 
 @keras.saving.register_keras_serializable("columns")
 def label_value(labels: Any, predictions: Any) -> Any:
     """Returns the labels, for a metric of their mean."""
     return labels
+
+
+@keras.saving.register_keras_serializable("columns")
+class AccuracyBaseline(keras.metrics.MeanMetricWrapper):
+    """The accuracy of always predicting the class that is more frequent."""
+
+    def result(self) -> Any:
+        """Returns it, from the mean of the labels 0 and 1."""
+        mean = super().result()
+        return keras.ops.maximum(mean, 1.0 - mean)
 
 
 def build_model(initializer: str = "uniform") -> keras.Model:
@@ -480,6 +505,7 @@ def compile_model(model: keras.Model) -> None:
             "logistic": [
                 keras.metrics.Precision(name="precision"),
                 keras.metrics.Recall(name="recall"),
+                AccuracyBaseline(label_value, name="accuracy_baseline"),
                 keras.metrics.AUC(name="auc"),
                 keras.metrics.AUC(name="auc_precision_recall", curve="PR"),
                 keras.metrics.MeanMetricWrapper(prediction_value, name="prediction/mean"),
@@ -497,5 +523,5 @@ def training_batch(features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]:
 
 
 def with_classes(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the model's outputs with the labels of the classes."""
-    return {**outputs, "classes": tf.gather(CLASSES, outputs["class_ids"])}
+    """Returns the model's outputs, and the estimator's predictions of classes."""
+    return {**outputs, **class_predictions(outputs["class_ids"], CLASSES)}

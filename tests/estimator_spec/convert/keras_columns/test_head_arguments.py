@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each argument of heads and canned estimators moves, is refused, or changes nothing."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_spec
+from argument_table import MOVES, NO_EFFECT
+from estimator_spec import canned, heads
+from estimator_spec.heads.first_generation import contrib
+from head_table import CANNED, CLASSES_OF_MODELS, FEATURES, HEADS, LAYERS, REFUSED_HEADS
+
+fc = tf.feature_column
+GENERATIONS = {1: canned.v1, 2: estimator_spec}
+ROWS = [(generation, name) for generation, table in HEADS.items() for name in table]
+CASES = [
+    (generation, name, arguments)
+    for generation, name in ROWS
+    for moving in [
+        [a for a, verdict in HEADS[generation][name].arguments.items() if verdict.kind == MOVES]
+    ]
+    for arguments in [(), *([(each,) for each in moving]), tuple(sorted({*moving} - {"n_classes"}))]
+]
+SOME = [pytest.mark.nightly("one argument; another case has all of them")]
+
+
+@pytest.mark.parametrize(("generation", "name"), ROWS)
+def test_the_table_has_every_argument(generation, name):
+    """Each argument of a head has a verdict."""
+    row = HEADS[generation][name]
+    assert set(inspect.signature(row.make).parameters) == set(row.arguments)
+    assert all(v.value for v in row.arguments.values() if v.kind == NO_EFFECT)
+
+
+def test_the_table_has_every_head():
+    """Each head of both generations has a row, but for those of several heads."""
+    made = {name for name in dir(heads) if name.endswith("Head")} - {"Head", "MultiHead"}
+    assert made == set(HEADS[2])
+    made = {name for name in vars(contrib) if name.endswith("_head")} - {"multi_head"}
+    assert made >= set(HEADS[1])
+
+
+@pytest.mark.parametrize(
+    "kind", CLASSES_OF_MODELS, ids=lambda kind: kind.__module__[15:] + kind.__name__
+)
+def test_the_table_has_every_argument_of_models(kind):
+    """Each argument of a canned estimator has a verdict."""
+    assert set(inspect.signature(kind).parameters) <= set(CANNED)
+
+
+def results(generation, name, arguments):
+    """Returns predictions and metrics of an estimator with a head, after comparing the model's."""
+    from estimator_spec.convert import to_keras
+
+    row = HEADS[generation][name]
+    options = {argument: row.arguments[argument].value for argument in arguments}
+    head = row.make(**{**row.needed, **options})
+    labels = row.word_labels if "label_vocabulary" in arguments else row.labels
+    columns = [fc.numeric_column("x"), fc.categorical_column_with_hash_bucket("word", 4)]
+    estimator = GENERATIONS[generation].LinearEstimator(head, columns)
+
+    def data():
+        return tf.data.Dataset.from_tensor_slices((FEATURES, labels)).batch(6)
+
+    estimator.train(data)
+    model = to_keras(estimator)
+    rows = list(estimator.predict(data))
+    found = model.predictions(FEATURES)
+    assert found.keys() == rows[0].keys()
+    expected = {key: np.array([each[key] for each in rows]) for key in rows[0]}
+    for key, value in expected.items():
+        if value.dtype.kind == "f":
+            np.testing.assert_allclose(found[key], value, 1e-5, 1e-6, err_msg=key)
+        else:
+            np.testing.assert_array_equal(found[key], value, key)
+    metrics = estimator.evaluate(data)
+    del metrics["global_step"]
+    evaluated = model.evaluate(data().map(model.training_batch), return_dict=True, verbose=0)
+    by_name = {}
+    for key, value in evaluated.items():
+        prefixes = [f"{output}_" for output in model.core.output if key.startswith(f"{output}_")]
+        by_name[key if key in metrics else key.removeprefix(max(prefixes, default=""))] = value
+    assert by_name.keys() == metrics.keys()
+    for key, value in metrics.items():
+        if generation == 1 and "precision_recall" in key:
+            assert key in [difference.what for difference in model.conversion.differences]
+            continue
+        tolerance = 2e-2 if "precision_recall" in key else 1e-4
+        np.testing.assert_allclose(by_name[key], value, tolerance, 1e-6, err_msg=key)
+    return {**expected, **metrics}
+
+
+@pytest.mark.parametrize(
+    ("generation", "name", "arguments"),
+    [pytest.param(*case, marks=SOME if len(case[2]) == 1 else []) for case in CASES],
+    ids=[f"{name}-{'-'.join(arguments)}" for _, name, arguments in CASES],
+)
+def test_arguments_of_heads_move(generation, name, arguments):
+    """All predictions, the loss and all metrics are the estimator's own, by name and value."""
+    pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+    values = results(generation, name, arguments)
+    if len(arguments) == 1:
+        usual = results(generation, name, ())
+        assert values.keys() != usual.keys() or any(
+            not np.array_equal(usual[key], value) for key, value in values.items()
+        )
+
+
+@pytest.mark.parametrize("argument", REFUSED_HEADS)
+def test_arguments_of_heads_are_refused(argument):
+    """What Keras has nothing for is refused by the argument's name."""
+    pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+    from estimator_spec.convert import to_keras
+
+    columns = [fc.numeric_column("x")]
+    with pytest.raises(ValueError, match=argument):
+        to_keras(estimator_spec.LinearEstimator(REFUSED_HEADS[argument](), columns))
+
+
+@pytest.mark.parametrize("argument", LAYERS)
+def test_arguments_of_layers_move(argument):
+    """Predictions are the estimator's, with another argument of the layers than the default."""
+    pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+    from estimator_spec.convert import to_keras
+
+    options = {"hidden_units": [3], "feature_columns": [fc.numeric_column("x")], **LAYERS[argument]}
+    estimator = estimator_spec.DNNRegressor(**options)
+
+    def data():
+        return tf.data.Dataset.from_tensor_slices((FEATURES, FEATURES["x"])).batch(6)
+
+    estimator.train(data)
+    expected = [row["predictions"] for row in estimator.predict(data)]
+    found = to_keras(estimator).predictions(FEATURES)["predictions"]
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
