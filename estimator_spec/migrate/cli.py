@@ -73,6 +73,8 @@ def main(arguments: Sequence[str]) -> int:
     except ImportError as error:
         parser.exit(2, f"{error}\n")
     if options.write or options.outtree:
+        tree = options.outtree
+        files.remove_left(os.path.join(tree, place) if tree else file for file, place in found)
         results = [
             _written(result, relative, options.outtree)
             for result, (_, relative) in zip(results, found, strict=True)

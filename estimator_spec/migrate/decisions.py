@@ -67,6 +67,7 @@ class Decider:
         self._plan = Plan()
         self._missing: set[int] = set()  # bindings of imports that fail, as the program expects
         self._annotations = _annotations(tree, self._lines)
+        self._quoted = _quoted_names(tree)
         self._types: set[int] = set()  # bindings of classes that annotations name
         self._libraries: dict[str, dict[str, int]] = {}  # names by library, with an offset of each
         self._findings: set[Finding] = set()
@@ -246,6 +247,7 @@ class Decider:
             rewritten < len(uses)
             or index in self._program.mixed
             or binding.local in self._program.exported
+            or binding.local in self._quoted
             or binding.in_class
             or self._program.by_strings
         )
@@ -259,7 +261,7 @@ class Decider:
             return
         elif old.fate in (Fate.PUBLIC, Fate.ON_TPU) and binding.form is Form.FROM:
             plan.renamed[index] = old
-        elif index in self._types:
+        elif index in self._types or (old.fate is Fate.RESTORED and binding.local in self._quoted):
             plan.renamed[index] = _at_home(old)
         else:
             # An import of which nothing is read may have an effect.
@@ -288,6 +290,19 @@ def _annotations(tree: ast.Module, lines: Lines) -> list[tuple[int, int]]:
                 end = lines.byte_offset(each.end_lineno or 0, each.end_col_offset or 0)
                 found.append((start, end))
     return found
+
+
+def _quoted_names(tree: ast.Module) -> frozenset[str]:
+    """Returns the names in annotations that are strings."""
+    texts = [
+        inner.value
+        for node in ast.walk(tree)
+        for each in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if isinstance(each, ast.expr)
+        for inner in ast.walk(each)
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
+    ]
+    return frozenset(name for text in texts for name in _IDENTIFIER.findall(text))
 
 
 def _at_home(old: OldName) -> OldName:

@@ -7,9 +7,9 @@ import io
 import os
 import stat
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from estimator_spec.common import local_files
+from estimator_spec.common import own_files
 
 SUFFIXES = (".py", ".ipynb")
 
@@ -65,7 +65,13 @@ def write(path: str, data: bytes, like: str) -> None:
         OSError: it can't be written; an older file is as it was.
     """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    local_files.write_atomically(path, data, stat.S_IMODE(os.stat(like).st_mode))
+    own_files.write_file(path, data, stat.S_IMODE(os.stat(like).st_mode))
+
+
+def remove_left(paths: Iterable[str]) -> None:
+    """Removes what killed runs left in the directories of files to write."""
+    for directory in sorted({os.path.dirname(os.path.realpath(path)) for path in paths}):
+        own_files.remove_left(directory)
 
 
 def find(paths: Sequence[str], tree: str | None = None) -> Iterator[tuple[str, str]]:

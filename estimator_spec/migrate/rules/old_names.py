@@ -6,8 +6,8 @@
   host's, too. The environment variable TPU_COLUMNS_CPU chooses the host, not the rule.
 - restored-names: removed modules and names without a public replacement come from `restored`:
   `from tensorflow.contrib import crf` becomes
-  `crf = estimator_spec.restored("tensorflow.contrib.crf")`. A name whose absence the program
-  handles by `try` stays.
+  `crf = estimator_spec.restored("tensorflow.contrib.crf")`; in annotations they are imported. A
+  name whose absence the program handles stays.
 - unsupported-names: removed names that nothing replaces become stand-ins, and lines of the report.
   A stand-in keeps the program's imports working; its use raises an error that says what to do.
 

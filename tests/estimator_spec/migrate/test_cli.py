@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import forks
 from estimator_spec.migrate import cli, verification
 from estimator_spec.migrate.results import Changed
 from estimator_spec.migrate.rules import RULES
@@ -63,6 +64,29 @@ def test_outtree(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(SystemExit):
         cli.main(["--outtree", ".", "package"])
     assert (program / "package" / "old.py").read_text() == OLD
+
+
+@pytest.mark.parametrize("arguments", [["--write"], ["--outtree", "tree"]], ids=["write", "tree"])
+def test_a_killed_run(program: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    """The next run removes what a killed one left beside the files, and nothing else."""
+    monkeypatch.chdir(program)
+    place = program if arguments == ["--write"] else program / "tree"
+    place.mkdir(exist_ok=True)
+    mine = [place / ".old.py.abcdefgh", place / "new.py.unfinished"]
+    for path in mine:
+        path.write_text("mine = 1\n")
+    before = sorted(place.iterdir())
+
+    def run_and_be_killed() -> None:
+        os.replace = lambda *_: os._exit(0)  # of this process, a fork
+        cli.main([*arguments, "old.py"])
+
+    forks.run_in_a_fork(run_and_be_killed)
+    assert len(list(place.iterdir())) == len(before) + 1
+    assert cli.main([*arguments, "old.py"]) == 0
+    assert sorted(place.iterdir()) == sorted({*before, place / "old.py"})
+    assert (place / "old.py").read_text() == NEW
+    assert {path.read_text() for path in mine} == {"mine = 1\n"}
 
 
 @pytest.mark.parametrize("there", ["file", "directory", "link"])

@@ -8,6 +8,9 @@ of each.
 from __future__ import annotations
 
 import ast
+import io
+import re
+import tokenize
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -100,6 +103,23 @@ def test_a_migrated_program(source: str) -> None:
     assert new.count("\r\n") == (new.count("\n") if "\r\n" in source else 0)
     kept = [line for line in source.splitlines() if "tf.estimator'''" in line or "# why" in line]
     assert [line for line in new.splitlines() if line in kept] == kept
+
+
+def tokens(source: str, kind: int) -> list[str]:
+    """Returns the tokens of a kind, without f-strings, whose expressions are code."""
+    found = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [each.string for each in found if each.type == kind and each.string[0] not in "fF"]
+
+
+@settings(patient, max_examples=60)
+@given(programs())
+def test_strings_and_comments(source: str) -> None:
+    """They stay, in their order; the only new strings are names for `restored`."""
+    new = migrate(source).source
+    assert tokens(new, tokenize.COMMENT) == tokens(source, tokenize.COMMENT)
+    added = re.findall(r"restored\((.*?)\)", new)
+    strings = [text for text in tokens(new, tokenize.STRING) if text not in added]
+    assert strings == tokens(source, tokenize.STRING)
 
 
 @settings(patient, max_examples=30)
