@@ -96,7 +96,7 @@ def _describe(head: Any, name: str, weight: float) -> HeadDescription:
         weight,
         _loss_fn(inner, head.loss_reduction),
         inner._inverse_link_fn if kind == "numbers" else None,
-        tuple(getattr(head, "_prediction_keys", None) or inner.prediction_keys),
+        tuple(head.prediction_keys),
         tuple(
             (number, inner.class_metric_keys(number))
             for number in getattr(inner, "classes_with_metrics", ())

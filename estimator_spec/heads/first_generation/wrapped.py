@@ -45,6 +45,9 @@ class WrappedHead(HeadV1):
         arguments: those of the class, with a `tf.compat.v1.losses.Reduction`.
         prediction_keys: names of the predictions; None: those of `kind`.
 
+    Attributes:
+        prediction_keys: names of the predictions.
+
     Raises:
         ValueError, TypeError: an argument doesn't fit.
     """
@@ -62,7 +65,7 @@ class WrappedHead(HeadV1):
         self._loss_reduction = arguments["loss_reduction"]
         check_reduction(self._loss_reduction)
         self._metric_fn = metric_fn
-        self._prediction_keys = prediction_keys
+        self.prediction_keys = prediction_keys or self._head.prediction_keys
 
     @property
     def wrapped(self) -> SingleHead:
@@ -106,7 +109,7 @@ class WrappedHead(HeadV1):
     ) -> TPUEstimatorSpec:
         """Returns the model as a `TPUEstimatorSpec`; see `HeadV1.create_estimator_spec`."""
         with tf1.name_scope(self.name, "head"):
-            predictions = self._head.predictions(logits, self._prediction_keys)
+            predictions = self._head.predictions(logits, self.prediction_keys)
             if mode == ModeKeys.PREDICT:
                 outputs = self._head.export_outputs(predictions)
                 outputs[PREDICT_SIGNATURE] = PredictOutput(predictions)
