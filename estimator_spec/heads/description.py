@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from estimator_spec.common.signatures import argument_names
 from estimator_spec.heads.binary_class import BinaryClassHead
-from estimator_spec.heads.inputs import static_int
 from estimator_spec.heads.multi_class import MultiClassHead
 from estimator_spec.heads.multi_label import MultiLabelHead
 from estimator_spec.heads.regression import (
@@ -87,7 +86,7 @@ def _describe(head: Any, name: str, weight: float) -> HeadDescription:
     vocabulary = getattr(inner, "_label_vocabulary", None)
     return HeadDescription(
         kind,
-        static_int(inner.logits_dimension),
+        int(inner.logits_dimension),
         None if vocabulary is None else tuple(vocabulary),
         inner._weight_column,
         head.loss_reduction,
@@ -97,7 +96,7 @@ def _describe(head: Any, name: str, weight: float) -> HeadDescription:
         weight,
         _loss_fn(inner, head.loss_reduction),
         inner._inverse_link_fn if kind == "numbers" else None,
-        tuple(getattr(head, "prediction_keys", None) or inner.prediction_keys),
+        tuple(head.prediction_keys),
         tuple(
             (number, inner.class_metric_keys(number))
             for number in getattr(inner, "classes_with_metrics", ())
@@ -127,7 +126,7 @@ def class_labels(head: Any) -> tuple[str, ...] | None:
     inner = getattr(head, "wrapped", head)
     kind = _KINDS.get(type(inner))
     if kind in ("binary", "classes"):
-        vocabulary = inner._label_vocabulary or range(max(2, static_int(inner.logits_dimension)))
+        vocabulary = inner._label_vocabulary or range(max(2, int(inner.logits_dimension)))
         return tuple(map(tf.compat.as_str_any, vocabulary))
     if kind == "numbers" and inner.logits_dimension == 1 and not has_inverse_link(head):
         return None

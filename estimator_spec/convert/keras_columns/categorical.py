@@ -123,14 +123,14 @@ def _part(key: Any, plan: Plan) -> Any:
 def _weighted(column: Any, plan: Plan) -> Ids:
     plan.examples[column.weight_feature_key] = tf.io.VarLenFeature(column.dtype)
     inner = read_ids(column.categorical_column, plan)
-    key = column.weight_feature_key
+    weights = feature(column.weight_feature_key)
     plan.differ(
         column.name,
         "dense weights",
         "the column fails, or shifts the weights, unless they are 0 exactly where ids are missing; "
         "here each id has the weight at its place",
     )
-    return dataclasses.replace(inner, name=column.name, weights=key)
+    return dataclasses.replace(inner, name=column.name, weights=weights)
 
 
 def _sequence(column: Any, plan: Plan) -> Ids:

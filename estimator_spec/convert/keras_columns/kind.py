@@ -39,7 +39,7 @@ class Ids:
         group: name of the function that reads them.
         expression: of a sparse tensor of ids; negative ones are none.
         size: number of ids.
-        weights: key of their weights, or None.
+        weights: expression of the feature with their weights, or None.
         is_sequence: whether they are ids of steps.
     """
 
@@ -47,7 +47,7 @@ class Ids:
     group: str
     expression: Any
     size: int
-    weights: str | None = None
+    weights: Any = None
     is_sequence: bool = False
 
 

@@ -10,7 +10,7 @@ from estimator_spec.common.feature_columns import scope_name
 from estimator_spec.convert.keras_columns.categorical import read_ids
 from estimator_spec.convert.keras_columns.expressions import Call, Name, call
 from estimator_spec.convert.keras_columns.kind import Ids, class_name
-from estimator_spec.convert.keras_columns.plan import Input, Plan, feature
+from estimator_spec.convert.keras_columns.plan import Input, Plan
 
 _MAX_NORM = (
     "equal in inference; in training the column clips rows at each lookup, and the layer after "
@@ -72,7 +72,12 @@ def valid_ids(column: Any, plan: Plan) -> tuple[Ids, int]:
     policy = getattr(column, "invalid_ids", None)
     if policy is not None:
         valid = call("valid_ids", source.expression, source.size, policy)
-        source = dataclasses.replace(source, name=f"{source.name}_{policy}", expression=valid)
+        weights = source.weights
+        if policy == "drop" and weights is not None:
+            weights = call("valid_weights", source.expression, weights, source.size)
+        source = dataclasses.replace(
+            source, name=f"{source.name}_{policy}", expression=valid, weights=weights
+        )
     return source, getattr(column, "max_sequence_length", 0)
 
 
@@ -148,7 +153,7 @@ def add_ids(ids: Ids, plan: Plan, steps: int = 0) -> tuple[Name, Name]:
     name = _input_name(ids, steps, plan)
     arguments: tuple[Any, ...] = (name, ids.expression)
     if ids.weights is not None:
-        arguments = (*arguments, feature(ids.weights))
+        arguments = (*arguments, ids.weights)
     shape = (None, None) if ids.is_sequence else (None,)
     inputs = {
         f"{name}_ids": Input(shape, "int64"),

@@ -236,8 +236,15 @@ def valid_ids(ids: tf.SparseTensor, rows: int, policy: str | int) -> tf.SparseTe
         check = tf.debugging.Assert(tf.reduce_all(valid), ["An id is outside of", [0, rows]])
         with tf.control_dependencies([check] if check is not None else []):
             return ids.with_values(tf.identity(values))
-    default = -1 if policy == "drop" else policy  # negative ids are none
-    return ids.with_values(tf.where(valid, values, tf.cast(default, tf.int64)))
+    if policy == "drop":
+        return tf.sparse.retain(ids, valid)
+    return ids.with_values(tf.where(valid, values, tf.cast(policy, tf.int64)))
+
+
+def valid_weights(ids: tf.SparseTensor, weights: Any, rows: int) -> tf.SparseTensor:
+    """Returns the weights of the ids in [0, rows), of which `valid_ids` drops the others."""
+    given = ids.with_values(weights_of(ids, weights))
+    return tf.sparse.retain(given, (ids.values >= 0) & (ids.values < rows))
 
 
 def zeros_for(features: Mapping[str, Any], size: int) -> tf.Tensor:

@@ -45,6 +45,9 @@ class WrappedHead(HeadV1):
         arguments: those of the class, with a `tf.compat.v1.losses.Reduction`.
         prediction_keys: names of the predictions; None: those of `kind`.
 
+    Attributes:
+        prediction_keys: names of the predictions.
+
     Raises:
         ValueError, TypeError: an argument doesn't fit.
     """
@@ -62,7 +65,7 @@ class WrappedHead(HeadV1):
         self._loss_reduction = arguments["loss_reduction"]
         check_reduction(self._loss_reduction)
         self._metric_fn = metric_fn
-        self.prediction_keys = prediction_keys
+        self.prediction_keys = prediction_keys or self._head.prediction_keys
 
     @property
     def wrapped(self) -> SingleHead:

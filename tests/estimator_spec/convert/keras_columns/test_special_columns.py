@@ -64,6 +64,35 @@ def test_tpu_sequences(tmp_path):
     check(build, WORDS, [column], tmp_path)
 
 
+@pytest.mark.parametrize("policy", ["drop", "clip", 1])
+def test_invalid_ids_of_tpu_sequences(policy, tmp_path):
+    """Invalid ids of sequences become steps, or don't count, as in the column."""
+    sequence = fc.sequence_categorical_column_with_identity("i", 5)
+    column = tpu_columns.embedding_column(sequence, 2, max_sequence_length=3, invalid_ids=policy)
+
+    def build(features):
+        return tpu_columns.sequence_input_layer(features, [column])
+
+    batch = {"i": Feature([[1, 9], [9, 2], [3], [9]], "sparse", tf.int64)}
+    check(build, batch, [column], tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["drop", "mod"])
+def test_weights_of_invalid_ids(policy, tmp_path):
+    """Weights at other places than the ids go with them, also where invalid ids are dropped."""
+    weighted = fc.weighted_categorical_column(fc.categorical_column_with_identity("i", 5), "w")
+    column = tpu_columns.embedding_column(weighted, 2, "sum", invalid_ids=policy)
+
+    def build(features):
+        return tpu_columns.input_layer(features, [column])
+
+    batch = {
+        "i": Feature([[9, 1], [2, 9, 3], [4]], "sparse", tf.int64),
+        "w": Feature([[0.5, 1.0, 2.0], [4.0], [8.0, 16.0]], "sparse", tf.float32),
+    }
+    check(build, batch, [column], tmp_path)
+
+
 def test_shared_tpu_sequences(tmp_path):
     """TPU columns that share a table, one of each kind of API, have one layer."""
     columns = tpu_columns.shared_embedding_columns(

@@ -200,8 +200,9 @@ def valid_ids(ids: tf.SparseTensor, rows: int, policy: str | int) -> tf.SparseTe
         check = tf.debugging.Assert(tf.reduce_all(valid), ["An id is outside of", [0, rows]])
         with tf.control_dependencies([check] if check is not None else []):
             return ids.with_values(tf.identity(values))
-    default = -1 if policy == "drop" else policy  # negative ids are none
-    return ids.with_values(tf.where(valid, values, tf.cast(default, tf.int64)))
+    if policy == "drop":
+        return tf.sparse.retain(ids, valid)
+    return ids.with_values(tf.where(valid, values, tf.cast(policy, tf.int64)))
 
 
 # The features of this model.
