@@ -54,12 +54,18 @@ def verify(command: str, changed: Sequence[Changed], root: str, options: str = "
     file = program.file()
     if file is None or not files.is_below(file, root):
         raise ValueError(f"--verify {command!r}: {program.name!r} is no program below {root!r}.")
+    outside = [result.path for result in changed if not files.is_below(result.path, root)]
+    if outside:
+        sys.stderr.write(
+            f"note: --verify compares what is below {root!r}; rewritten files elsewhere aren't "
+            f"compared: {', '.join(outside)}. Give a --root that has them, too.\n"
+        )
     with tempfile.TemporaryDirectory(prefix="migrate_") as home:
         trees = {name: os.path.join(home, name) for name in ("old", "new")}
         for tree in trees.values():
             shutil.copytree(root, tree, ignore=shutil.ignore_patterns(".*", "__pycache__"))
         for result in changed:
-            if not files.is_below(result.path, root):
+            if result.path in outside:
                 continue
             for tree, text in ((trees["old"], result.old), (trees["new"], result.new)):
                 data = files.SourceFile(result.path).encode(text)

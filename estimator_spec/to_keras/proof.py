@@ -94,8 +94,11 @@ class EstimatorRefusesError(ValueError):
     """The estimator, and not the written model, can't take a batch."""
 
     def __init__(self, error: tf.errors.OpError) -> None:
-        text = " ".join(str(error.message).split("\n\t")[0].split())
-        super().__init__(f"the estimator refuses a batch: {text}")
+        # TensorFlow's reason follows the place in the program and the line "Node: NAME".
+        _, _, after = error.message.rpartition("\nNode: ")
+        reason = after.partition("\n")[2] or error.message
+        line = reason.partition("\n\t")[0].strip()
+        super().__init__(f"the estimator refuses a batch: {line}")
 
 
 def _outputs(
