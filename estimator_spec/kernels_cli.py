@@ -64,9 +64,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _build(timeout: float, unpacked: Path | None, output: Path | None) -> int:
-    sys.stderr.write(
-        f"Builds the kernels, unless they are built; the compiler may take {timeout:g} s.\n"
-    )
+    sys.stderr.write(f"Building kernels; the compiler may take {timeout:g} s.\n")
     if unpacked is None or output is None:
         library, is_new = building.build_for_user(timeout)
     else:
