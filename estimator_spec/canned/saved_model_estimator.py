@@ -164,10 +164,15 @@ def _replacements_of_inputs(signature: Any, features: Any, labels: Any) -> dict[
             )
         tensor = given[key]
         dtype, shape = tf.as_dtype(info.dtype), tf.TensorShape(info.tensor_shape)
-        if tensor.dtype != dtype or not tensor.shape.is_compatible_with(shape):
+        wrong = []
+        if tensor.dtype != dtype:
+            wrong.append(f"Expected dtype: {dtype.name}, Got: {tensor.dtype.name}")
+        if not tensor.shape.is_compatible_with(shape):
+            wrong.append(f"Expected shape: {shape}, Got: {tensor.shape}")
+        if wrong:
             raise ValueError(
-                f"Tensor shape and/or dtype validation failed for input {key}: the SavedModel "
-                f"takes {dtype.name} {shape}, input_fn returned {tensor.dtype.name} {tensor.shape}."
+                f"Tensor shape and/or dtype validation failed for input {key}: what input_fn "
+                f"returned isn't what the SavedModel takes. {'; '.join(wrong)}."
             )
         for name, part in _dense_parts(info, tensor).items():
             replacements[name] = part

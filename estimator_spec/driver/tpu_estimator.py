@@ -266,7 +266,7 @@ class TPUEstimator(Estimator):
             )
 
         one_replica = for_tpu and on_cpu
-        explained = contextlib.nullcontext()
+        explained: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if not exporting:
             explained = _explaining_missing_size("model_fn", mode, params)
         with explained, host_fallback.one_replica() if one_replica else contextlib.nullcontext():

@@ -41,6 +41,7 @@ VERSIONED = (
     "estimator_spec/cores/test_against_tf1_optimizers.py",
     "estimator_spec/cores/test_native_tables.py",
     "estimator_spec/driver/test_against_tf_estimator.py",
+    "estimator_spec/driver/test_every_row.py",
     "estimator_spec/driver/test_export.py",
     "estimator_spec/driver/test_input_layers.py",
     "estimator_spec/driver/test_keras.py",

@@ -112,8 +112,14 @@ def test_modes_that_are_missing(tmp_path, trained):
     ("features", "words"),
     [
         ({"z": DATA[0]["x"]}, r'Key "x" not found in features or labels .*All required.*\[\'x\'\]'),
-        ({"x": np.zeros((6, 1))}, "validation failed for input x: .*float32.*returned float64"),
-        ({"x": np.zeros((6, 2), np.float32)}, r"validation failed for input x: .*\(6, 2\)"),
+        (
+            {"x": np.zeros((6, 1))},
+            "validation failed for input x: .*Expected dtype: float32, Got: float64",
+        ),
+        (
+            {"x": np.zeros((6, 2), np.float32)},
+            r"validation failed for input x: .*Expected shape: .*, Got: \(6, 2\)",
+        ),
     ],
 )
 def test_features_that_do_not_fit(tmp_path, exported, features, words):
