@@ -304,7 +304,8 @@ def _target(old: OldName) -> tuple[object, ...]:
 def _is_import_of(binding: Binding, old: OldName) -> bool:
     """Returns whether a binding is an import of an old name, not of something in it."""
     is_all = old.length == len(binding.full.split("."))
-    return binding.form is not Form.ALIAS and (is_all or old.fate is Fate.UNSUPPORTED)
+    holds_more = old.fate in (Fate.UNSUPPORTED, Fate.LIBRARY)  # they may be modules
+    return binding.form is not Form.ALIAS and (is_all or holds_more)
 
 
 def _is_part(binding: Binding) -> bool:

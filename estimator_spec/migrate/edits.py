@@ -84,6 +84,23 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     return "".join([*parts, text[at:]])
 
 
+def old_offset(edits: Iterable[Edit], offset: int) -> int:
+    """Returns the offset in a text of an offset in the result of edits.
+
+    >>> edits = [Edit(0, 3, "d", ""), Edit(4, 5, "e", "")]
+    >>> old_offset(edits, "d(e)".index("e")), old_offset(edits, "d(e)".index(")"))
+    (4, 5)
+    """
+    shift = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if offset < edit.start + shift:
+            break
+        if offset < edit.start + shift + len(edit.text):
+            return edit.start
+        shift += len(edit.text) - (edit.end - edit.start)
+    return offset - shift
+
+
 def rewrites(text: str, edits: Sequence[Edit]) -> tuple[Rewrite, ...]:
     """Returns the edits as lines of a report, in the order of the text."""
     lines = Lines(text)

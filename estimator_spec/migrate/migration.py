@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from estimator_spec.legacy import program_api
-from estimator_spec.migrate import edits, rewriting, syntax
+from estimator_spec.migrate import edits, remaining, rewriting, syntax
 from estimator_spec.migrate.program import Program
 from estimator_spec.migrate.programs import Place
 from estimator_spec.migrate.results import Finding, Rewrite
@@ -93,6 +93,10 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
     rewriter = rewriting.Rewriter(program, by_fate, changed, added, replaced)
     done, findings = rewriter.run()
     findings = tuple(sorted({*findings, *found}))
+    if not options.only:
+        result = syntax.parse(edits.apply(source, done), place.neighbours, place.api)
+        remain = remaining.findings(source, done, result, program.api, findings)
+        findings = tuple(sorted({*findings, *remain}))
     if options.markers:
         done = (*done, *rewriting.markers(program, findings))
     if "\r\n" in source:

@@ -20,7 +20,9 @@ import zlib
 
 _API = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
 # Folders of TensorFlow's package whose files programs import, and that aren't its API.
-_PRIVATE = ("contrib", "core", "examples", "lite", "python", "tools", "tsl")
+_PRIVATE = (
+    *("contrib", "core", "dtensor", "examples", "lite", "python", "security", "tools", "tsl"),
+)
 _OURS = ("tensorflow", "tensorflow_core", "tensorflow_estimator", "keras", "tf_keras")
 _FUTURE = ("absolute_import", "division", "print_function", "annotations")
 _OUTPUT = os.path.join(

@@ -10,7 +10,7 @@ from estimator_spec.migrate.results import Kind
 from named_modules import Today, values
 
 TRIED = "try:\n    from tensorflow.contrib.rnn import LSTMStateTuple as Y\n{}\nrecord(Y)\n"
-TRIED_MODULE = "try:\n    from tensorflow.contrib import resampler as r\n{}\nrecord(r.resampler)\n"
+TRIED_MODULE = "try:\n    from tensorflow.contrib import distributions as r\n{}\nrecord(r.Normal)\n"
 HANDLED = [
     *(
         TRIED.format(f"except {caught}:\n    Y = dict")
@@ -31,9 +31,9 @@ HANDLED = [
     TRIED.format(
         "except ImportError:\n    from tensorflow.compat.v1.nn.rnn_cell import GRUCell as Y"
     ),
-    TRIED_MODULE.format("except ImportError:\n    import tensorflow.compat.v1.nn as r"),
+    TRIED_MODULE.format("except ImportError:\n    import tensorflow.compat.v1.distributions as r"),
     TRIED_MODULE.format(
-        "except ImportError:\n    import types; r = types.SimpleNamespace(resampler=1)"
+        "except ImportError:\n    import types; r = types.SimpleNamespace(Normal=1)"
     ),
     "import contextlib\nY = dict\nwith contextlib.suppress(ImportError):\n"
     "    from tensorflow.contrib.rnn import LSTMStateTuple as Y\nif Y: record(Y)",
@@ -50,7 +50,7 @@ HANDLED = [
     "import tensorflow as tf\nrecord(tf.contrib.resampler.x if hasattr(tf, 'contrib') else 2)\n"
     "record(hasattr(tf, 'contrib') and tf.contrib.resampler.x)",
     "import tensorflow as tf\nif hasattr(tf, 'contrib') and record:\n"
-    "    from tensorflow.contrib import resampler as r\nelse:\n    r = 2\nrecord(r)",
+    "    from tensorflow.contrib import distributions as r\nelse:\n    r = 2\nrecord(r)",
     "try:\n    import tensorflow.compat.v1 as tf\nexcept ImportError:\n"
     "    from tensorflow.contrib import resampler\nrecord(tf.nn)",
 ]
