@@ -33,6 +33,29 @@ CONTRIB = parse_rows(
       map_and_batch parallel_interleave parse_example_dataset prefetch_to_device rejection_resample
       sample_from_datasets scan shuffle_and_repeat unbatch unique
 
+    [tensorflow.compat.v1]
+    contrib: keras
+
+    [tensorflow.signal]
+    contrib.signal:
+      frame hamming_window hann_window inverse_stft inverse_stft_window_fn
+      linear_to_mel_weight_matrix mfccs_from_log_mel_spectrograms overlap_and_add stft
+
+    [tensorflow.compat.v1.data]
+    contrib.data: Dataset FixedLengthRecordDataset Iterator TFRecordDataset TextLineDataset
+
+    [tensorflow]
+    contrib.eager: GradientTape Variable custom_gradient executing_eagerly py_func=py_function
+
+    [tensorflow.train]
+    contrib.eager: Checkpoint
+
+    [tensorflow.compat.v1]
+    contrib.eager: enable_eager_execution
+
+    [tensorflow.keras.metrics]
+    contrib.eager.metrics: Accuracy BinaryAccuracy CategoricalAccuracy Mean
+
     [estimator_spec.legacy.contrib]
     contrib.framework: deprecated
     contrib.data: batch_and_drop_remainder padded_batch_and_drop_remainder sloppy_interleave

@@ -100,6 +100,7 @@ EXTENDERS = parse_rows(
 PRIVATE = parse_rows(
     """
     [estimator_spec.legacy.estimator_parts]
+    estimator_py.estimator_export: estimator_export
     estimator_py.estimator:
       _dict_to_str=dict_to_str
       _load_global_step_from_checkpoint_dir=load_global_step_from_checkpoint_dir

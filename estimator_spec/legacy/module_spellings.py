@@ -52,6 +52,12 @@ REMOVED = (
     "tensorflow.python.tpu.util",
 )
 
+# Private modules of TensorFlow that have another name now.
+MOVED = {
+    "tensorflow.python.training.gen_training_ops": "tensorflow.python.ops.gen_training_ops",
+    "tensorflow.python.training.training_ops": "tensorflow.python.ops.gen_training_ops",
+}
+
 
 def prefixes(name: str) -> list[str]:
     """Returns a dotted name and all that it is in, the longest first.

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from estimator_spec.legacy import call_sites, library_names, stand_ins, unsupported_names
+from estimator_spec.legacy.module_spellings import MOVED
 
 # tensorflow.python.layers.normalization, which tf_slim uses, imports a name that tf_keras lacks.
-_MOVED = {"tf_keras.legacy_tf_layers": "tf_keras.src.legacy_tf_layers"}
+_MOVED = {"tf_keras.legacy_tf_layers": "tf_keras.src.legacy_tf_layers", **MOVED}
 
 
 def resolve(target: str) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import estimator_spec
 from estimator_spec.legacy import library_names, names, tensorflow_names, unsupported_names
-from estimator_spec.legacy.module_spellings import REMOVED, is_removed, prefixes, spellings
+from estimator_spec.legacy.module_spellings import MOVED, REMOVED, is_removed, prefixes, spellings
 
 # Public modules with the names of private ones.
 _PUBLIC = {"estimator_spec.legacy.tpu_stand_ins": "estimator_spec.tpu"}
@@ -168,6 +168,10 @@ def find(full: str, also_on_tpu: bool = True) -> OldName | None:
         row = _rows().get(".".join(parts[:end]), {}).get(parts[end])
         if row is not None:
             return _from_row(row, parts, end, also_on_tpu)
+    for module in prefixes(full):
+        if module in MOVED:
+            ours = f"{MOVED[module]}{full.removeprefix(module)}"
+            return OldName(len(parts), Fate.RESTORED, removed=module.count(".") + 1, ours=ours)
     if is_removed(full):
         return _in_removed_module(parts)
     for end in range(len(parts) - 1, 0, -1):

@@ -13,7 +13,7 @@ from typing import Any
 
 from estimator_spec.common.guide_pages import find_page
 from estimator_spec.legacy import installation, modules, names, stand_ins, unsupported_names
-from estimator_spec.legacy.module_spellings import is_removed, prefixes
+from estimator_spec.legacy.module_spellings import MOVED, is_removed, prefixes
 from estimator_spec.legacy.names import When
 
 
@@ -39,6 +39,8 @@ def restored(name: str) -> Any:
     """
     found = _modules(frozenset(installation.cases()))
     for module in prefixes(name):
+        if module in MOVED:
+            return modules.resolve(f"{MOVED[module]}{name.removeprefix(module)}")
         rest = name[len(module) + 1 :]
         if module in found and (is_removed(module) or rest):
             return _attribute(found[module], module, rest.split(".") if rest else [])

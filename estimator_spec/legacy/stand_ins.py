@@ -75,6 +75,13 @@ class StandIn(types.ModuleType):
             self._refuse()
         return True
 
+    def __copy__(self) -> StandIn:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> StandIn:
+        del memo
+        return self
+
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raises `LegacyAttributeError`."""
         del args, kwargs

@@ -89,6 +89,8 @@ def exists(name: str, version: str = NEWEST) -> bool:
     at = parts[0]
     for part in parts[1:]:
         place = _place(at)
+        if part.startswith("__") and part.endswith("__"):
+            return True  # such as `__version__`, of each module
         if place is None or not place.versions & bit:
             return True  # `at` is in a module that has it
         at = f"{at}.{part}"

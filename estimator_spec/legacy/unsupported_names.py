@@ -82,7 +82,7 @@ UNSUPPORTED = parse_table(
     estimator_py.keras_lib: FormattedKeyError standardize_sample_weights
 
     [It was the decorator by which TensorFlow published its Estimator's names. Leave it out.]
-    estimator_py.estimator_export: T estimator_export
+    estimator_py.estimator_export: T
 
     [It counted uses of the Estimator inside of Google. Leave it out.]
     estimator_py.tools.analytics: track_numerical_issues track_usage
@@ -150,6 +150,16 @@ UNSUPPORTED = parse_table(
     [TensorFlow 1.0 moved it to tf.contrib.legacy_seq2seq, which isn't restored. Copy it from \
      TensorFlow 1.15's sources.]
     tf.nn: seq2seq
+
+    [It ran the Estimator of TensorFlow 2.15 under a strategy. Give the strategy to \
+     RunConfig(train_distribute=...).]
+    tf_py.distribute: estimator_training
+
+    [Use tf.profiler.experimental, whose Profile, start and stop do the same.]
+    tf_py.eager: profiler
+
+    [Install tensorflow-gcs-config: tensorflow_gcs_config.configure_gcs(credentials=...).]
+    contrib.cloud: configure_gcs
 
     [{_TF_SLIM}.slim leads to it then.]
     contrib.slim: *

@@ -31,6 +31,7 @@ class Reader(States):
             ast.Constant: self._constant,
             ast.Call: self._call,
             ast.Compare: self._compare,
+            ast.BinOp: self._binary,
             ast.BoolOp: self._bool_op,
             ast.IfExp: self._if_expression,
             ast.JoinedStr: self._joined_string,
@@ -196,6 +197,16 @@ class Reader(States):
     def _compare(self, node: ast.Compare) -> None:
         for value in (node.left, *node.comparators):
             self._names.harmless.add(value)
+            self._visit(value)
+
+    def _binary(self, node: ast.BinOp) -> None:
+        """Reads the operands of sums, of which hundreds may follow each other."""
+        right = [node.right]
+        while isinstance(node.left, ast.BinOp):
+            node = node.left
+            right.append(node.right)
+        self._visit(node.left)
+        for value in reversed(right):
             self._visit(value)
 
     def _bool_op(self, node: ast.BoolOp) -> None:

@@ -197,12 +197,25 @@ class _Flow(Reader):
         return min(ends)
 
     def _if(self, node: ast.If) -> _End:
-        self._visit(node.test)
-        is_true = self._truth(node.test)
-        if is_true is not None:
-            end = self._block(node.body if is_true else node.orelse)
-            return _End.DECIDED if end is not _End.NO else end
-        return self._branches(lambda: self._block(node.body), lambda: self._block(node.orelse))
+        bodies: list[list[ast.stmt]] = []
+        is_decided = is_true = False
+        rest: list[ast.stmt] = [node]
+        # Not by recursion: there may be hundreds of `elif`.
+        while len(rest) == 1 and isinstance(rest[0], ast.If) and not is_true:
+            branch = rest[0]
+            self._statement = self._clause = branch
+            self._visit(branch.test)
+            truth = self._truth(branch.test)
+            is_decided, is_true = is_decided or truth is not None, truth is True
+            if truth is not False:
+                bodies.append(branch.body)
+            rest = branch.orelse
+        if not is_true:
+            bodies.append(rest)
+        if len(bodies) > 1:
+            return self._branches(*(functools.partial(self._block, body) for body in bodies))
+        end = self._block(bodies[0])
+        return _End.DECIDED if is_decided and end is not _End.NO else end
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> _End:
         if not isinstance(node, ast.While):

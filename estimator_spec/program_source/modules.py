@@ -12,6 +12,7 @@ from estimator_spec.common.program_files import Files, Source
 from estimator_spec.program_source import flow
 from estimator_spec.program_source import names as names_
 from estimator_spec.program_source.names import Export, Names
+from estimator_spec.program_source.scopes import Scopes
 
 
 class Summary(NamedTuple):
@@ -50,7 +51,11 @@ class Modules:
         if source.path not in self._names:
             # A module that imports itself by others finds nothing in itself.
             self._summaries.setdefault(source.path, Summary({}, ()))
-            names = flow.read(source.tree, neighbours or self.neighbours(source))
+            others = neighbours or self.neighbours(source)
+            try:
+                names = flow.read(source.tree, others)
+            except RecursionError:  # deep nesting
+                names = Names(source.tree, Scopes(source.tree), others)
             self._names[source.path] = names
             self._summaries[source.path] = Summary(names.exports, tuple(_starred(names)))
         return self._names[source.path]

@@ -113,7 +113,10 @@ def main():
     report = {}
     importlib.import_module("tensorflow.tpu")  # a part of the API loaded by name, before
     legacy_keras.select_legacy_keras()
-    assert tf.compat.v1.nn.rnn_cell.RNNCell  # loads Keras, which stays
+    # These load Keras, which stays.
+    assert tf.compat.v1.nn.rnn_cell.RNNCell
+    assert tf.compat.v1.keras.layers
+    assert tf.keras.metrics.Mean
     # So do the modules of our packages, which load at their first use.
     assert all(hasattr(estimator_spec, name) for name in estimator_spec.__all__)
     before = state()

@@ -36,6 +36,22 @@ def test_programs_of_tensorflow_1(tmp_path, text, expected):
     assert program_api.uses_tf1_names(Program(str(script))) is expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if a == 0:\n    pass\n" + "elif a:\n    tf.Session\n" * 2000,
+        "x = " + "a + " * 2000 + "tf.Session\n",
+        f"x = {'-' * 80}tf.Session\n",
+        "tf.Session\n" + f"x = {'a.f(' * 190}{')' * 190}\n",
+    ],
+)
+def test_long_programs(tmp_path, text):
+    """Hundreds of branches and operands, and deep calls, are read."""
+    script = tmp_path / "program.py"
+    script.write_text(f"import tensorflow as tf\n{text}")
+    assert program_api.uses_tf1_names(Program(str(script)))
+
+
 def test_all_names_of_a_program_of_tensorflow_1():
     """`from tensorflow import *` gives such a program the public names of its API."""
     names = tf1.TF1Module().__all__

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import runpy
 import sys
@@ -200,3 +201,12 @@ def test_moved_names_of_private_modules():
     array_ops = importlib.import_module("tensorflow.python.ops.array_ops")
     assert ops.Tensor is tf.Tensor
     assert array_ops.stack([1, 2]).shape == [2]
+
+
+def test_copies_of_a_stand_in():
+    """Copies of what has a stand-in, such as of default parameters, have the same one."""
+    name = estimator_spec.restored("tensorflow.contrib.seq2seq.LuongAttention")
+    parameters = {"attention": name}
+    assert copy.deepcopy(parameters)["attention"] is copy.copy(name) is name
+    with pytest.raises(AttributeError, match="LuongAttention"):
+        copy.deepcopy(name)()

@@ -141,3 +141,35 @@ def test_nothing_dead_remains_without_a_line() -> None:
     assert found["failing"] > 100
     conservative = ("is passed on here", "may be read here")
     assert all(any(words in each[-1] for words in conservative) for each in found["needless"])
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("tf.reduce_sum(x, keep_dims=True)", "has no argument keep_dims in TensorFlow 2"),
+        ("tf.math.reduce_mean(x, reduction_indices=[1])", "has no argument reduction_indices"),
+        ("tf.nn.softmax(x, dim=-1)", "has no argument dim in TensorFlow 2: use axis"),
+        ("tf.squeeze(x, squeeze_dims=[1])", "has no argument squeeze_dims"),
+    ],
+)
+def test_arguments_of_tensorflow_1(call: str, reason: str) -> None:
+    """A renamed argument has a line in a module of TensorFlow 2's API, and none in one of TF1's."""
+    (finding,) = migrate(f"import tensorflow as tf\ndef f(x):\n    return {call}\n").findings
+    assert reason in finding.reason
+    assert finding.line == 3
+    source = f"import tensorflow as tf\ndef f(x):\n    tf.Session()\n    return {call}\n"
+    assert not migrate(source).findings
+
+
+def test_todays_names_of_contrib() -> None:
+    """Names of tf.contrib that TensorFlow has elsewhere get these names."""
+    source = (
+        "import tensorflow as tf\ntfe = tf.contrib.eager\ntfe.Variable(1.0)\ntfe.metrics.Mean()\n"
+        "tf.contrib.keras.layers.Dense(3)\ntf.contrib.signal.stft(x, 10, 5)\n"
+        "tf.contrib.data.TextLineDataset('a')\n"
+    )
+    done = migrate(source)
+    assert not done.findings
+    names = ["tf.Variable(1.0)", "keras.metrics.Mean()", "keras.layers.Dense(3)", "tf.signal.stft("]
+    for name in [*names, "data.TextLineDataset('a')"]:
+        assert name in done.source
