@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import driver_graphs, eager_tables, native_lookup
+from tpu_columns import categorical, driver_graphs, eager_tables, native_lookup
 from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.layer_inputs import check_features_of
 
@@ -102,12 +102,18 @@ def sequence_input_layer(
         builder = private.LazyBuilder(features)
         tensors, lengths = [], []
         for column in columns:
-            with tf1.variable_scope(None, default_name=private.scope_name(column)):
-                tensor, length = private.sequence_tensor(
-                    column, builder, weight_collections=list(collections), trainable=trainable
-                )
+            is_v1 = isinstance(column, private.SequenceDenseColumnV1)
+            name = private.scope_name(column) if is_v1 else column.name
+            with tf1.variable_scope(None, default_name=name):
+                if is_v1:
+                    tensor, length = private.sequence_tensor(
+                        column, builder, weight_collections=list(collections), trainable=trainable
+                    )
+                else:  # sequence_numeric_column
+                    cache = categorical.BuilderCache(builder)
+                    tensor, length = column.get_sequence_dense_tensor(cache, None)
                 shape = tf.shape(tensor)
-                width = private.variable_shape(column).num_elements()
+                width = column.variable_shape.num_elements()
                 flat = tf.reshape(tensor, [shape[0], shape[1], width])
                 flat.set_shape([tensor.shape[0], tensor.shape[1], width])
                 tensors.append(flat)
@@ -257,7 +263,8 @@ def _add_shared_tables(columns: list[Any], cols_to_vars: dict[Any, Any]) -> None
 def _check_sequence_columns(columns: list[Any]) -> None:
     names = set()
     for column in columns:
-        if not isinstance(column, private.SequenceDenseColumnV1):
+        kinds = (private.SequenceDenseColumnV1, private.SequenceDenseColumn)
+        if not isinstance(column, kinds):
             raise ValueError(
                 "All feature_columns must be of type _SequenceDenseColumn. You can wrap a "
                 "sequence_categorical_column with an embedding_column. Given (type "

@@ -51,7 +51,8 @@ def compile_arguments(model: Any) -> dict[str, Any]:
     """
     # Keras exchanges the bases of the model's class for those of TF1 when a model is made in a
     # graph, as `clone` does; the next one that is made outside of graphs gets the old ones back.
-    type(model).__new__(type(model))
+    kind: Any = type(model)
+    kind.__new__(kind)
     return dict(model._get_compile_args())
 
 

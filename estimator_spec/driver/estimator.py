@@ -348,7 +348,7 @@ class Estimator:
             built = self._build(graph, input_fn, ModeKeys.PREDICT)
             spec = built.spec
             warm_start(self._warm_start_settings, checkpoint)
-            predictions = prediction.select_predictions(spec.predictions, predict_keys)
+            predictions = self._extract_keys(spec.predictions, predict_keys)
             updates.optimize_inference_graph(graph, self._optimizations)
         # closing: the session ends with this generator, not at garbage collection.
         config = built.config
@@ -512,6 +512,10 @@ class Estimator:
     ) -> tuple[Any, Any, list[Any]]:
         """Returns (features, labels or None, hooks) of a training or an evaluation."""
         return input_pipeline.parse_result(self._call_input_fn(input_fn, mode), input_fn)
+
+    def _extract_keys(self, predictions: Any, predict_keys: Collection[str] | None) -> Any:
+        """Returns the predictions of some keys; public predict loops call it."""
+        return prediction.select_predictions(predictions, predict_keys)
 
     def _get_features_from_input_fn(
         self, input_fn: Callable[..., Any], mode: str

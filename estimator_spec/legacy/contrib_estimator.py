@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_spec.driver.estimator import Estimator
 from estimator_spec.driver.extenders import extend
 from estimator_spec.export.export_outputs import PredictOutput
+from estimator_spec.heads.keys import PREDICT_SIGNATURE
 from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
@@ -70,7 +71,8 @@ def forward_features(
 ) -> Estimator:
     """Returns an estimator whose predictions include features, by which batch jobs join rows.
 
-    The features are added to the exported predictions of the default signature, too.
+    The features are added to the exported predictions of the signatures `serving_default` and
+    `predict`, too, as in TensorFlow 1.14.
 
     Args:
         estimator: an `Estimator` with predictions by name.
@@ -139,12 +141,14 @@ def _dense(key: str, features: Mapping[str, Any], defaults: Mapping[str, Any]) -
 
 
 def _with_features(outputs: Any, forwarded: Mapping[str, Any]) -> Any:
-    """Returns export outputs whose default one, if it is of predictions, has the features, too."""
-    default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-    output = (outputs or {}).get(default)
-    if not isinstance(output, PredictOutput):
-        return outputs
-    return {**outputs, default: PredictOutput({**output.outputs, **forwarded})}
+    """Returns export outputs of which those of predictions have the features, too."""
+    keys = (tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY, PREDICT_SIGNATURE)
+    extended = {
+        key: PredictOutput({**output.outputs, **forwarded})
+        for key, output in (outputs or {}).items()
+        if key in keys and isinstance(output, PredictOutput)
+    }
+    return {**outputs, **extended} if extended else outputs
 
 
 def export_saved_model_for_mode(

@@ -155,7 +155,9 @@ CONTRIB = parse_rows(
     [estimator_spec.legacy.contrib_factorization]
     contrib.factorization contrib.factorization.python.ops.clustering_ops:
       COSINE_DISTANCE KMEANS_PLUS_PLUS_INIT KMeans RANDOM_INIT SQUARED_EUCLIDEAN_DISTANCE
-    contrib.factorization contrib.factorization.python.ops.kmeans: KMeansClustering
+    contrib.factorization contrib.factorization.python.ops.kmeans contrib.learn \
+      contrib.learn.python.learn.estimators contrib.learn.python.learn.estimators.kmeans:
+      KMeansClustering
 
     [estimator_spec.legacy.contrib_distribute]
     contrib.distribute:

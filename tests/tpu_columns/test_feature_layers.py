@@ -618,3 +618,21 @@ def test_keras_3_is_named():
             _ = feature_layers.DenseFeatures
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = feature_layers.Nothing
+
+
+def test_sequence_input_layer_takes_numeric_columns():
+    """`sequence_numeric_column`, beside an embedding column; padded with its default value."""
+    numbers = fc.sequence_numeric_column("x", shape=(2,), default_value=-1.0)
+    steps = tpu_columns.embedding_column(
+        fc.sequence_categorical_column_with_identity("steps", 9), 3, max_sequence_length=2
+    )
+    with tf.Graph().as_default(), tf1.Session() as session:
+        x = tf.SparseTensor([[0, 0], [0, 1], [0, 2], [0, 3], [1, 0], [1, 1]], tf.range(6.0), [2, 4])
+        ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([1, 2, 3], tf.int64), [2, 2])
+        layer, lengths = tpu_columns.sequence_input_layer({"x": x, "steps": ids}, [numbers, steps])
+        session.run(tf1.global_variables_initializer())
+        values, lengths = session.run([layer, lengths])
+    assert lengths.tolist() == [2, 1]
+    assert values.shape == (2, 2, 5)
+    # In the order of the names, steps_embedding before x.
+    assert values[:, :, 3:].tolist() == [[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0], [-1.0, -1.0]]]

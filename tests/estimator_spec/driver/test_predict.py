@@ -268,3 +268,11 @@ def test_predictions_without_end_are_announced(tmp_path, tf_log, dataset, sparse
     estimator = es.Estimator(model_fn, str(tmp_path))
     assert next(iter(estimator.predict(input_fn))) == 2.0
     assert any("yields forever" in entry for entry in tf_log) is not dataset
+
+
+def test_predict_loops_of_programs_find_the_selection_of_keys(trained):
+    """`_extract_keys`, which public programs call, keeps the wanted predictions."""
+    assert trained._extract_keys({"y": 1, "z": 2}, ["z"]) == {"z": 2}
+    assert trained._extract_keys(3, None) == 3
+    with pytest.raises(ValueError, match="non-dict predictions"):
+        trained._extract_keys(3, ["z"])

@@ -11,6 +11,7 @@ import estimator_spec
 from estimator_spec import canned
 from estimator_spec.canned import v1
 from estimator_spec.experimental import KMeans, SavedModelEstimator
+from estimator_spec.legacy import contrib_factorization
 
 CANNED = "tensorflow_estimator.python.estimator.canned"
 
@@ -32,6 +33,7 @@ def installed():
         ("tensorflow.contrib.estimator", "LinearEstimator", v1.LinearEstimator),
         ("tensorflow.compat.v1.estimator.experimental", "KMeans", KMeans),
         (f"{CANNED}.kmeans", "KMeansClustering", KMeans),
+        ("tensorflow.contrib.learn", "KMeansClustering", contrib_factorization.KMeansClustering),
         ("tensorflow.contrib.estimator", "SavedModelEstimator", SavedModelEstimator),
         (f"{CANNED}.saved_model_estimator", "SavedModelEstimator", SavedModelEstimator),
         ("tensorflow.contrib.estimator", "dnn_logit_fn_builder", v1.dnn_logit_fn_builder),

@@ -184,3 +184,25 @@ def test_modes_are_exported(make, tmp_path):
     for tag in ("eval", "train"):
         with tf1.Session(graph=tf.Graph()) as session:
             assert tf1.saved_model.load(session, [tag], both.decode()).signature_def
+
+
+def test_both_signatures_of_predictions_have_the_features(tmp_path):
+    """Of a canned model `serving_default` is of classes; `predict` has the features."""
+    columns = [tf.feature_column.numeric_column("x")]
+    classifier = estimator_spec.canned.v1.LinearClassifier(columns, str(tmp_path / "model"))
+    data = ({"x": [[1.0], [2.0]], "id": [["a"], ["b"]]}, [[0], [1]])
+    classifier.train(lambda: tf.data.Dataset.from_tensors(data))
+
+    def receiver_fn():
+        inputs = {
+            "x": tf1.placeholder(tf.float32, [None, 1]),
+            "id": tf1.placeholder(tf.string, [None, 1]),
+        }
+        return estimator_spec.ServingInputReceiver(inputs, inputs)
+
+    extended = contrib_estimator.forward_features(classifier, ["id"])
+    path = extended.export_saved_model(tmp_path / "export", receiver_fn)
+    signatures = tf.saved_model.load(path.decode()).signatures
+    found = signatures["predict"](x=tf.constant([[3.0]]), id=tf.constant([["k"]]))
+    assert found["id"].numpy().tolist() == [[b"k"]]
+    assert "probabilities" in found
