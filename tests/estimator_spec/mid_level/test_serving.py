@@ -67,7 +67,7 @@ def test_the_page_runs_and_names_tests(tmp_path, monkeypatch):
     names = {}
     for program in programs:
         exec(compile(program, str(PAGE), "exec"), names)
-    assert len(programs) == 2 and names["losses"][-1] < 0.1 * names["losses"][0]
+    assert len(programs) == 3 and names["losses"][-1] < 0.1 * names["losses"][0]
     there = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("*.py"))
     named = set(re.findall(r"`(test_\w+)`", text))
     assert len(named) > 10
