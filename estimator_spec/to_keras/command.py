@@ -13,7 +13,7 @@ import tempfile
 import tensorflow as tf
 
 from estimator_spec._tensorflow import private
-from estimator_spec.common import local_files, own_files
+from estimator_spec.common import own_files
 from estimator_spec.common.terminal import format_table
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.stages import Tolerance, parse_rule
@@ -100,7 +100,7 @@ def _write(
         module, model = written.write_program(sources, temporary)
         result = proof.compare(use, sources, module, model, found, rules, trained[:more])
         text = report.markdown(use, sources, result)
-        local_files.write_atomically(os.path.join(temporary, "report.md"), text.encode())
+        own_files.write_file(os.path.join(temporary, "report.md"), text.encode())
         report.make_page(sources, result).write(os.path.join(temporary, "report.html"))
         if os.path.isdir(output):
             os.chmod(temporary, stat.S_IMODE(os.stat(output).st_mode))

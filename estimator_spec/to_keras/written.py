@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.common import local_files
+from estimator_spec.common import own_files
 from estimator_spec.convert.keras_columns import (
     assembly,
     canned_models,
@@ -84,14 +84,14 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
         The module of model.py, and the trained model.
     """
     for name, text in sources.texts.items():
-        local_files.write_atomically(os.path.join(directory, name), text.encode())
+        own_files.write_file(os.path.join(directory, name), text.encode())
     for name, words in sources.plan.vocabularies.items():
         folder = os.path.join(directory, "vocabularies")
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, name)
         if isinstance(words, list):
             lines = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-            local_files.write_atomically(path, b"\n".join(lines) + b"\n")
+            own_files.write_file(path, b"\n".join(lines) + b"\n")
         else:
             with tf.io.gfile.GFile(words, "rb") as old, open(path, "wb") as new:
                 shutil.copyfileobj(old, new)
