@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from estimator_spec.legacy.old_names import present_name
 from estimator_spec.migrate.program import Program
 from estimator_spec.migrate.rule import Rule, Statement, Target
 
@@ -28,8 +29,11 @@ def _statements(program: Program, target: Target) -> Iterable[Statement]:
     del target
     if any(call.method == "select_legacy_keras" for call in program.calls):
         return
-    imported = any(_is_keras(b.full) or _is_keras(b.module) for b in program.bindings)
-    used = any(_is_keras(name) or _is_layers(name) for use in program.uses for name in use.names)
+    bound = [name for b in program.bindings for name in (b.full, b.module)]
+    names = [name for use in program.uses for name in use.names]
+    # By their present names, too: a second run finds those.
+    imported = any(map(_is_keras, (*bound, *map(present_name, bound))))
+    used = any(_is_keras(name) or _is_layers(name) for name in (*names, *map(present_name, names)))
     if imported or used:
         yield Statement("estimator_spec", "select_legacy_keras", first=imported)
 

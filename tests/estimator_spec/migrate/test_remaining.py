@@ -173,3 +173,19 @@ def test_todays_names_of_contrib() -> None:
     names = ["tf.Variable(1.0)", "keras.metrics.Mean()", "keras.layers.Dense(3)", "tf.signal.stft("]
     for name in [*names, "data.TextLineDataset('a')"]:
         assert name in done.source
+    assert migrate(done.source).source == done.source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import tensorflow as tf\ntf.contrib.keras.layers.Dense(3)\n",
+        "from tensorflow.contrib import keras as k\nk.models.Sequential()\n",
+    ],
+)
+def test_keras_of_contrib(source: str) -> None:
+    """tf.contrib.keras becomes TensorFlow's Keras 2, selected in the same run."""
+    done = migrate(source)
+    assert not done.findings
+    assert "contrib" not in done.source and "select_legacy_keras()" in done.source
+    assert migrate(done.source).source == done.source
