@@ -40,6 +40,7 @@ class CategoricalFeature:
         name: name of the categorical column; the embedding column's name starts with it.
         feature_key: key of the ids in the features dict.
         weight_key: key of the weights in the features dict, or None.
+        weight_dtype: dtype that the column declares for its weights, or None.
         num_buckets: vocabulary size with out-of-vocabulary buckets; ids are in [0, num_buckets).
         is_sequence: whether each id of a row gets its own embedding.
     """
@@ -47,6 +48,7 @@ class CategoricalFeature:
     name: str
     feature_key: str
     weight_key: str | None
+    weight_dtype: tf.DType | None
     num_buckets: int
     is_sequence: bool
 
@@ -103,12 +105,12 @@ def read(column: Any) -> CategoricalFeature:
         column: a column that `check_supported` accepts; weighted and sequence columns may wrap
             each other in either order.
     """
-    weight_key = None
+    weight_key = weight_dtype = None
     is_sequence = False
     inner = column
     while True:
         if isinstance(inner, private.WeightedCategoricalColumn):
-            weight_key = inner.weight_feature_key
+            weight_key, weight_dtype = inner.weight_feature_key, inner.dtype
         elif isinstance(inner, private.SequenceCategoricalColumn):
             is_sequence = True
         else:
@@ -118,6 +120,7 @@ def read(column: Any) -> CategoricalFeature:
         name=column.name,
         feature_key=inner.name,
         weight_key=weight_key,
+        weight_dtype=weight_dtype,
         num_buckets=int(column.num_buckets),
         is_sequence=is_sequence,
     )

@@ -18,7 +18,12 @@ import tensorflow as tf
 from tpu_columns import _tensorflow as private
 from tpu_columns import categorical, column_lookup, invalid_ids, padded_lookup
 from tpu_columns.checks import check_name
-from tpu_columns.layer_inputs import LayerInputs, convert_ragged, explain_feature_errors
+from tpu_columns.layer_inputs import (
+    LayerInputs,
+    cast_weights,
+    convert_ragged,
+    explain_feature_errors,
+)
 from tpu_columns.placement import LookupDevice, current_device
 
 
@@ -230,7 +235,7 @@ class FeatureColumnProtocol(
             self.name,
             self.categorical_column,
             self._feature,
-            inputs,
+            cast_weights(inputs, self._feature),
             self.combiner,
             safe=self.use_safe_embedding_lookup,
             rule=invalid_ids.rule_for_column(self),
@@ -281,7 +286,7 @@ class FeatureColumnProtocol(
             self.name,
             self.categorical_column,
             self._feature,
-            inputs,
+            cast_weights(inputs, self._feature),
             self.combiner,
             self.max_sequence_length,
             rule=invalid_ids.rule_for_column(self),

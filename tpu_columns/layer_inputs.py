@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import categorical
+from tpu_columns import categorical, placement
 from tpu_columns.categorical import CategoricalFeature
 from tpu_columns.lookup_errors import check_counts
 
@@ -32,20 +32,20 @@ class LayerInputs(NamedTuple):
     features: Mapping[Any, Any]
 
 
-class _SparseCache:
+class _ReplacingCache:
     """Transformation cache with some features in place of those of another cache."""
 
-    def __init__(self, cache: Any, features: dict[str, tf.SparseTensor]) -> None:
+    def __init__(self, cache: Any, features: dict[str, Any]) -> None:
         self._cache = cache
-        self._sparse = features
+        self._features = features
         self._transformed: dict[Any, Any] = {}
 
     def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
         """Returns a feature, or the transformed feature of a column."""
         del training  # not read by any categorical column
         if isinstance(key, str):
-            sparse = self._sparse.get(key)
-            return self._cache.get(key, state_manager) if sparse is None else sparse
+            feature = self._features.get(key)
+            return self._cache.get(key, state_manager) if feature is None else feature
         if key not in self._transformed:
             self._transformed[key] = key.transform_feature(self, state_manager)
         return self._transformed[key]
@@ -65,7 +65,27 @@ def convert_ragged(inputs: LayerInputs, feature: CategoricalFeature) -> LayerInp
         for key in (feature.feature_key, feature.weight_key)
         if key is not None and isinstance(inputs.features.get(key), tf.RaggedTensor)
     }
-    return inputs._replace(cache=_SparseCache(inputs.cache, sparse)) if sparse else inputs
+    return inputs._replace(cache=_ReplacingCache(inputs.cache, sparse)) if sparse else inputs
+
+
+def cast_weights(inputs: LayerInputs, feature: CategoricalFeature) -> LayerInputs:
+    """Returns inputs whose weights have the column's dtype, if CPUs replace a TPU.
+
+    A TPU casts weights of any number type to floats; TensorFlow's column on a CPU refuses them.
+
+    Args:
+        inputs: the inputs of the column, without ragged tensors.
+        feature: its categorical feature.
+    """
+    key, dtype = feature.weight_key, feature.weight_dtype
+    if key is None or dtype is None or not dtype.is_floating or not placement.replaces_tpu():
+        return inputs
+    weights = inputs.cache.get(key, inputs.state_manager)
+    given = weights.dtype
+    if given == dtype or not (given.is_integer or given.is_floating or given.is_bool):
+        return inputs
+    cast = tf.cast(weights, dtype)
+    return inputs._replace(cache=_ReplacingCache(inputs.cache, {key: cast}))
 
 
 def check_features_of(column: Any, features: Mapping[Any, Any], ragged: Iterable[Any] = ()) -> None:

@@ -144,11 +144,13 @@ class Placement:
         hardware: hardware of the run.
         tensor_core_tables: tables (by `get_embedding_var_name()`) whose columns use the tensor core
             unless they request a device.
+        replaces_tpu: whether CPUs run what is meant for a TPU.
     """
 
     mode: Mode
     hardware: Hardware
     tensor_core_tables: frozenset[str] = frozenset()
+    replaces_tpu: bool = False
 
 
 _current: contextvars.ContextVar[Placement | None] = contextvars.ContextVar(
@@ -157,7 +159,11 @@ _current: contextvars.ContextVar[Placement | None] = contextvars.ContextVar(
 
 
 def running(
-    mode: Mode, hardware: Hardware, tensor_core_tables: Iterable[str] = ()
+    mode: Mode,
+    hardware: Hardware,
+    tensor_core_tables: Iterable[str] = (),
+    *,
+    replaces_tpu: bool = False,
 ) -> AbstractContextManager[None]:
     """Sets mode and hardware for the columns of a `model_fn`, which runs within this context.
 
@@ -165,13 +171,15 @@ def running(
         mode: mode of the graph.
         hardware: hardware of the run.
         tensor_core_tables: as in `Placement`.
+        replaces_tpu: as in `Placement`.
 
     Raises:
         TypeError: `mode` or `hardware` isn't a member of its enum.
     """
     if not isinstance(mode, Mode) or not isinstance(hardware, Hardware):
         raise TypeError(f"running() takes a Mode and a Hardware, got {mode!r} and {hardware!r}.")
-    return setting(_current, Placement(mode, hardware, frozenset(tensor_core_tables)))
+    placement = Placement(mode, hardware, frozenset(tensor_core_tables), replaces_tpu)
+    return setting(_current, placement)
 
 
 def current() -> Placement | None:
@@ -183,6 +191,12 @@ def updates_tables() -> bool:
     """Returns whether optimizers may update tables: in training, and outside of a driver."""
     placement = current()
     return placement is None or placement.mode is Mode.TRAIN
+
+
+def replaces_tpu() -> bool:
+    """Returns whether CPUs run what is meant for a TPU."""
+    placement = current()
+    return placement is not None and placement.replaces_tpu
 
 
 def current_device(column: Any) -> LookupDevice:

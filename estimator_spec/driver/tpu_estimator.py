@@ -265,12 +265,21 @@ class TPUEstimator(Estimator):
                 self._model_fn, features, labels, mode, params, config, processed
             )
 
-        one_replica = for_tpu and on_cpu
+        replaced = for_tpu and on_cpu
+        model_context = self._replacing_tpu(mode) if replaced else contextlib.nullcontext()
         explained: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if not exporting:
             explained = _explaining_missing_size("model_fn", mode, params)
-        with explained, host_fallback.one_replica() if one_replica else contextlib.nullcontext():
+        with explained, model_context:
             return model_embeddings.call_model(model, features, mode, exporting)
+
+    @contextlib.contextmanager
+    def _replacing_tpu(self, mode: str) -> Iterator[None]:
+        """Enters the context of a `model_fn` that is built on the host instead of a TPU."""
+        kind = placement.Mode(mode)
+        hardware = self._hardware(kind)
+        with host_fallback.one_replica(), placement.running(kind, hardware, replaces_tpu=True):
+            yield
 
     def _hardware(self, mode: placement.Mode) -> placement.Hardware:
         return self._embeddings.hardware(mode)

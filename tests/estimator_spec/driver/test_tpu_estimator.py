@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 from estimator_spec import InputPipelineConfig, RunConfig, TPUConfig
-from tpu_columns import environment
+from tpu_columns import embedding_column, environment, sequence_input_layer
 
 tf1 = tf.compat.v1
 
@@ -231,6 +231,66 @@ def test_the_host_asks_no_tpu_system(make, line, monkeypatch, places):
     assert (estimator.config.master, estimator.config.evaluation_master) == ("", "")
     on_tpu = RunConfig(**places)
     assert on_tpu.master == on_tpu.evaluation_master == "grpc://10.2.3.4:8470"
+
+
+def weighted_features(dtype):
+    """Returns ids with the weights 2, 3 and 4: dense, sparse and ragged ones, and sequences."""
+    ids = tf.sparse.from_dense(tf.constant([[1, 2], [3, 0]], tf.int64))
+    weights = ids.with_values(tf.cast([2, 3, 4], dtype))
+    ragged = [tf.RaggedTensor.from_sparse(each) for each in (ids, weights)]
+    dense = [tf.constant([[1, 2], [3, -1]]), tf.cast([[2, 3], [4, 0]], dtype)]
+    pairs = {"dense": dense, "sparse": [ids, weights], "ragged": ragged, "steps": [ids, weights]}
+    return {
+        f"{name}_{part}": value
+        for name, pair in pairs.items()
+        for part, value in zip("iw", pair, strict=True)
+    }
+
+
+def sum_weights(features, mode, params):
+    """Predicts the sums of the weights, by the layers of both generations."""
+    del params
+    fc = tf.feature_column
+
+    def column(name, ids=fc.categorical_column_with_identity, **options):
+        weighted = fc.weighted_categorical_column(ids(f"{name}_i", 5), f"{name}_w")
+        ones = tf.compat.v1.ones_initializer()
+        return embedding_column(weighted, 1, "sum", initializer=ones, **options)
+
+    columns = [column(name) for name in ("dense", "sparse", "ragged")]
+    sequence = column("steps", fc.sequence_categorical_column_with_identity, max_sequence_length=2)
+    steps, _ = sequence_input_layer(features, [sequence])
+    predictions = {
+        "tf1": tf.compat.v1.feature_column.input_layer(features, columns),
+        "tf2": tf.compat.v1.keras.layers.DenseFeatures(columns)(features),
+        "steps": tf.squeeze(steps, -1),
+    }
+    return es.TPUEstimatorSpec(mode, predictions)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64, tf.float64, tf.bool])
+def test_weights_of_other_types(monkeypatch, tmp_path, dtype):
+    """In place of a TPU, which casts weights of any type, the host casts them; else it doesn't."""
+
+    def predict(dtype, use_tpu):
+        config = RunConfig(model_dir=str(tmp_path))
+        sizes = {"train_batch_size": 2, "predict_batch_size": 2}
+        estimator = es.TPUEstimator(sum_weights, config=config, use_tpu=use_tpu, **sizes)
+
+        def input_fn(params):
+            del params
+            return tf.data.Dataset.range(1).map(lambda _: weighted_features(dtype))
+
+        return list(estimator.predict(input_fn))
+
+    monkeypatch.setenv(environment.CPU, "1")
+    first, second = predict(dtype, use_tpu=True)
+    sums, steps = ([2, 1], [1, 1]) if dtype == tf.bool else ([5, 4], [2, 3])
+    for layer in ("tf1", "tf2"):
+        assert [list(first[layer]), list(second[layer])] == [[sums[0]] * 3, [sums[1]] * 3]
+    assert list(first["steps"]) == steps
+    with pytest.raises(ValueError, match="Bad dtype, expected.*The weights '.*_w' must have"):
+        predict(dtype, use_tpu=False)
 
 
 def test_a_mode_is_needed(make):
