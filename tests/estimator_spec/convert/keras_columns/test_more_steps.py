@@ -177,3 +177,20 @@ def test_an_optimizer_of_a_namesake():
         d for d in to_keras(estimator).conversion.differences if d.column.startswith("the optim")
     ]
     assert difference.what == "rule" and "AdamOptimizer isn't TensorFlow's" in difference.text
+
+
+def test_no_optimizer_is_chosen_silently():
+    """A model whose optimizer has no counterpart evaluates, and trains by one that is chosen."""
+    keras = pytest.importorskip("keras")
+    estimator = V2.LinearClassifier([fc.numeric_column("x")], optimizer=legacy("Nadam", 0.1))
+    estimator.train(data, steps=5)
+    model = to_keras(estimator)
+    batches = data().take(3).map(model.training_batch)
+    expected = estimator.evaluate(lambda: data().take(3))["loss"]
+    found = model.evaluate(batches, verbose=0, return_dict=True)["loss"]
+    assert found == pytest.approx(expected, 1e-5)
+    with pytest.raises(ValueError, match="no optimizer.*set one of your choice"):
+        model.fit(batches, verbose=0)
+    model.optimizer = keras.optimizers.Adam(0.01)
+    losses = model.fit(batches, epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
