@@ -45,6 +45,7 @@ def run(options: argparse.Namespace, program: list[str]) -> int:
     rows = report.compared_rows(result)
     header = ("compared", "outcome", "largest difference", "relative")
     sys.stdout.write(format_table(header, rows) + "\n" if rows else "Nothing was compared.\n")
+    sys.stdout.writelines(f"note: {remark}\n" for remark in result.remarks)
     sys.stdout.write(f"\nwritten: {options.output}\n")
     return 0 if result.agrees else 1
 

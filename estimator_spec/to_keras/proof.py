@@ -260,6 +260,8 @@ def _metrics(
         expected = estimator.evaluate(
             feeding.input_fn, len(batches), [feeding], checkpoint_path=sources.checkpoint
         )
+    if sources.plan.optimizer is None:
+        module.compile_model(model, None)
     model.reset_metrics()
     results: dict[str, Any] = {}
     for batch in batches:

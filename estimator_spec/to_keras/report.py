@@ -22,13 +22,20 @@ import model                     # model.py of this directory
 
 trained = keras.models.load_model(model.WEIGHTS)
 outputs = trained(model.preprocess(features))
-trained.fit(dataset.map(model.training_batch))   # goes on from the checkpoint
+{compiled}trained.fit(dataset.map(model.training_batch))   # goes on from the checkpoint
 ```
 
 `python serve.py DIRECTORY` exports a SavedModel that takes serialized tf.Examples. Under
 `KERAS_BACKEND=jax` or `torch`, map `preprocess` over a `tf.data.Dataset`; the model itself needs no
 TensorFlow.
 """
+
+_OWN_OPTIMIZER = "model.compile_model(trained, keras.optimizers.Adam(0.001))   # of your choice\n"
+_NO_OPTIMIZER = (
+    "**The model has no optimizer, and how it trains wasn't compared**: Keras has none that trains "
+    "as the estimator's (see *What isn't equal*). Give `compile_model` one of your choice: it "
+    "trains otherwise than the estimator, and begins without slots."
+)
 
 _REST = """\
 ## Where the rest begins
@@ -60,9 +67,12 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
     origins = [(f"`{o.column}`", f"`{o.kind}`", o.reading, o.layers) for o in sources.plan.origins]
     differences = [(d.column, f"`{d.what}`", d.text) for d in sources.plan.differences]
     variables = [(f"`{v.layer}.{v.attribute}`", f"`{n}`") for v, n in sources.found.items()]
+    without_optimizer = use.model is not None and sources.plan.optimizer is None
+    compiled = _OWN_OPTIMIZER if without_optimizer else ""
     parts = [
         "# Feature columns to Keras 3",
         f"Checkpoint: `{sources.shown}`. {result.headline}",
+        *([_NO_OPTIMIZER] if without_optimizer else []),
         "## How each column became layers",
         _table(_COLUMNS, origins),
         "## What isn't equal",
@@ -72,7 +82,7 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
         *result.remarks,
         "## Where each value comes from",
         _table(("in Keras", "in the checkpoint"), variables),
-        *([_USE.strip()] if use.model is not None else _rest(sources)),
+        *([_USE.strip().format(compiled=compiled)] if use.model is not None else _rest(sources)),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -102,20 +102,22 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
 
 
 def trained_model(sources: Sources, module: Any) -> Any:
-    """Returns a model of the module of model.py, with the checkpoint's values and slots."""
+    """Returns a model of the module of model.py, with the checkpoint's values and slots.
+
+    It is compiled if its optimizer moved.
+    """
     # Random values would take the memory of a table twice more.
     has_tables = "initializer" in inspect.signature(module.build_model).parameters
     model = module.build_model("zeros") if has_tables else module.build_model()
     trained_values.load(model, sources.checkpoint, sources.found)
     plan = sources.plan
-    if plan.objectives:
+    if plan.optimizer is not None:
         module.compile_model(model)
-        if plan.optimizer is not None:
-            missing = trained_values.load_slots(
-                model, sources.checkpoint, sources.found, plan.slots, plan.slot_factors
-            )
-            for name in missing:
-                plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")
+        missing = trained_values.load_slots(
+            model, sources.checkpoint, sources.found, plan.slots, plan.slot_factors
+        )
+        for name in missing:
+            plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")
     return model
 
 

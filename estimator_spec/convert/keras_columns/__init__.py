@@ -59,7 +59,7 @@ def to_keras(
         source: feature columns of `tf.feature_column` or `tpu_columns`; an `EmbeddingConfigSpec`
             of columns; or a canned estimator, whose model is returned with its predictions as
             outputs, and compiled with its loss, metrics and optimizer, so that `fit` goes on from
-            the checkpoint.
+            the checkpoint. If Keras has no such optimizer it has none: set `optimizer` before.
         checkpoint: prefix of a checkpoint, or a directory, whose latest one is taken. None: the
             estimator's `model_dir`; of columns, tables have initial values.
         layer: 'input_layer' for dense columns, concatenated in the order of their names;

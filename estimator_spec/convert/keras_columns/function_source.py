@@ -8,6 +8,7 @@ import builtins
 import dis
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -78,6 +79,8 @@ def _write(
             raise ValueError(f"{what} must take one argument, but takes {arguments}.")
         setup = _setup(function, bound, what)
         statements = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
+        names = _NamesOfTensorFlow2(function, what)
+        statements = [names.visit(each) for each in statements]
         body = [ast.unparse(each) for each in statements if not _is_docstring(each)]
     signature = f"{name}({', '.join(f'{argument}: Any' for argument in arguments)}) -> Any"
     lines = "\n".join([*setup, *body]).split("\n")
@@ -171,15 +174,72 @@ def _globals_of(code: types.CodeType) -> Iterator[str]:
             yield from _globals_of(constant)
 
 
+class _NamesOfTensorFlow2(ast.NodeTransformer):
+    """Gives what code reads from the program's `tf` the names that TensorFlow 2 has for it.
+
+    Under `run` that module has names of TensorFlow 1, too, such as `tf.log`.
+    """
+
+    def __init__(self, function: Any, what: str) -> None:
+        read = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+        self._modules = {name: value for name, value in read.items() if _is_tensorflow(value)}
+        self._what = what
+
+    def visit_Import(self, node: ast.Import) -> ast.AST:
+        """Adds the names of `import tensorflow` in a function."""
+        for alias in node.names:
+            if alias.name == "tensorflow":
+                self._modules[alias.asname or alias.name] = sys.modules["tensorflow"]
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """Replaces a name that TensorFlow 2 lacks, or has for something else."""
+        self.generic_visit(node)
+        root, *path = ast.unparse(node).split(".")
+        if root not in self._modules:
+            return node
+        old, new = _look_up(self._modules[root], path), _look_up(tf.compat.v2, path)
+        if old is None or isinstance(old, types.ModuleType) or old is new:
+            return node
+        found = _path_in_tensorflow(old)
+        if found is None and (callable(old) or new is None):
+            raise ValueError(
+                f"{self._what} uses {ast.unparse(node)!r}, which TensorFlow 2 doesn't have. Use "
+                "functions of TensorFlow 2."
+            )
+        if found is None:
+            return node
+        return ast.parse(found.replace("tensorflow", root, 1), mode="eval").body
+
+
+def _look_up(module: Any, path: list[str]) -> Any:
+    """Returns what has a name in a module, or in one of its modules; None: nothing has."""
+    found = module
+    for name in path:
+        if not isinstance(found, types.ModuleType):
+            return None
+        found = getattr(found, name, None)
+    return found
+
+
+def _is_tensorflow(value: Any) -> bool:
+    """Returns whether a value is the public module, by whatever name its parts have."""
+    return isinstance(value, types.ModuleType) and value.__name__ in _PUBLIC_TENSORFLOW
+
+
+_PUBLIC_TENSORFLOW = ("tensorflow", "tensorflow._api.v2.v2")
+
+
 def _path_in_tensorflow(value: Any) -> str | None:
     """Returns the path of a function, or module, of TensorFlow, such as `tensorflow.math.log1p`."""
-    if isinstance(value, types.ModuleType) and value.__name__ in _PUBLIC_TENSORFLOW:
+    if _is_tensorflow(value):
         return "tensorflow"
     if not callable(value) and not isinstance(value, types.ModuleType):
         return None
     # `tf` itself may have more names, of TensorFlow 1, that `run` gives it.
-    todo, found = [("tensorflow", tf.compat.v2)], []
-    seen = {id(tf.compat.v2)}
+    todo = [("tensorflow", tf.compat.v2), ("tensorflow.compat.v1", tf.compat.v1)]
+    found = [path for path, module in todo if module is value]
+    seen = {id(module) for _, module in todo}
     for path, module in todo:
         for name, child in list(vars(module).items()):
             if name.startswith("_"):
@@ -191,10 +251,6 @@ def _path_in_tensorflow(value: Any) -> str | None:
                 if child.__name__.startswith("tensorflow."):
                     todo.append((f"{path}.{name}", child))
     return min(found, key=lambda path: (".compat." in path, path.count("."), path), default=None)
-
-
-# `import tensorflow as tf` is the public module, by whatever name its parts have.
-_PUBLIC_TENSORFLOW = ("tensorflow", "tensorflow._api.v2.v2")
 
 
 def _defaults(function: Any) -> dict[str, Any]:

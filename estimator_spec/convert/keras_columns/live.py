@@ -122,6 +122,20 @@ def _model_class() -> Any:
                     outputs |= evaluate(each.of_classes, {**vars(preprocessing), **names})
             return outputs
 
+        def make_train_function(self, force: bool = False) -> Any:
+            """Returns the function that trains by steps.
+
+            Raises:
+                ValueError: the estimator's optimizer didn't move, and the model has no other.
+            """
+            if self.optimizer is None:
+                raise ValueError(
+                    "The model has no optimizer: Keras has none that trains as the estimator's, "
+                    "as model.conversion.differences says. Before fit, set one of your choice: "
+                    "model.optimizer = keras.optimizers.Adam(0.001)."
+                )
+            return super().make_train_function(force)
+
         def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
             """Returns a layer of `core`."""
             return self.core.get_layer(name, index)
@@ -130,11 +144,11 @@ def _model_class() -> Any:
 
 
 def compile_model(plan: Plan, model: Any) -> None:
-    """Compiles a model with the loss, the metrics and the optimizer of a plan."""
+    """Compiles a model with the loss, the metrics and the optimizer of a plan, if it has one."""
     names = known_names()
     made = {key: evaluate(value, names) for key, value in vars(plan).items() if key in _COMPILED}
     model.compile(
-        optimizer=made["optimizer"] or "rmsprop",
+        optimizer=made["optimizer"],
         loss=made["loss"],
         loss_weights=made["loss_weights"] or None,
         weighted_metrics=made["metrics"],

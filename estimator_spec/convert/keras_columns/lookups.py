@@ -117,7 +117,7 @@ def table_layer(table: Table, plan: Plan) -> str:
 
 
 def add_table(plan: Plan, table: Table, name: str, rows: int, within: str = "") -> None:
-    """Adds the variable of a table, unless the plan has it.
+    """Adds the variable of a table, unless the plan has it, and counts the lookup.
 
     Args:
         plan: the plan.
@@ -131,6 +131,8 @@ def add_table(plan: Plan, table: Table, name: str, rows: int, within: str = "") 
         sources = (*(f"{plan.scope}/{source}" for source in sources), *sources)
     shape = (rows, table.dimension)
     plan.variable(name, "embeddings", shape, sources, table.max_norm, within)
+    if table.trainable:
+        plan.table_uses[name] += 1
 
 
 def add_factors(source: Ids, plan: Plan, table: Table, steps: int) -> tuple[Name, Name]:

@@ -14,7 +14,7 @@ from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.convert.keras_columns import optimizer_settings
 from estimator_spec.convert.keras_columns.expressions import Call, call
 from estimator_spec.convert.keras_columns.optimizer_settings import Settings, Unmovable
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import Plan, Variable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +52,10 @@ _FTRL = _same(
     "beta",
 )
 _CLIPPING = _same("clipvalue", "clipnorm", "global_clipnorm")
+_CLIPPED_SUMS = (
+    "the estimator clips the gradient of each lookup before it sums them, and Keras clips the sum: "
+    "rows of {tables}, which several columns look up, train differently"
+)
 _ROWS = "on JAX and torch, rows that a step doesn't look up change, too"
 
 RULES = {
@@ -168,6 +172,10 @@ def _optimizer(plan: Plan, part: ModelPart, settings: Settings) -> Call:
             "learning_rate",
             f"a function of the step: here it is what it was at step 0, {rate}",
         )
+    shared = [v.layer for v in plan.variables if v.part == part.scope and _is_shared(plan, v)]
+    if clipped and shared:
+        tables = " and of ".join(shared)
+        plan.differ(name, clipped[0], _CLIPPED_SUMS.format(tables=tables))
     kind = rule.keras
     differs = rule.differs
     if rule.keras == "SGD" and not options.get("momentum"):
@@ -184,6 +192,11 @@ def _optimizer(plan: Plan, part: ModelPart, settings: Settings) -> Call:
             )
         plan.slot_factors[part.scope] = -rate
     return call(kind, learning_rate=rate, **options)
+
+
+def _is_shared(plan: Plan, variable: Variable) -> bool:
+    """Returns whether a variable is a table that several lookups train."""
+    return plan.table_uses[variable.layer] > 1
 
 
 def _slots(rule: Rule, settings: Settings, options: dict[str, Any]) -> dict[str, str]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import keyword
 import re
@@ -154,6 +155,7 @@ class Plan:
         slots: how the names of slots end in the checkpoint, by a part's scope and Keras' names.
         lookups: results of a `DistributedEmbedding` by scope and name of the column.
         slot_factors: by a part's scope, what its slots are multiplied by, where it isn't 1.
+        table_uses: how many lookups train a table, by name of its layer.
         linear_layers: layers of the weights of a linear model, by name of the column.
         inline_words: the longest vocabulary that is written into the source; None: any.
         scope: variable scope of the columns that are being added; '' if it is unknown.
@@ -180,6 +182,7 @@ class Plan:
     slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     slot_factors: dict[str, float] = dataclasses.field(default_factory=dict)
     lookups: dict[tuple[str, str], Item] = dataclasses.field(default_factory=dict)
+    table_uses: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     linear_layers: dict[str, str] = dataclasses.field(default_factory=dict)
     inline_words: int | None = None
     scope: str = ""

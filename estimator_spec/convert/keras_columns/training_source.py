@@ -21,13 +21,17 @@ def write_training(plan: Plan) -> str:
     """Returns the functions that a model with a head has besides."""
     if not plan.objectives:
         return ""
-    options: dict[str, Any] = {"optimizer": plan.optimizer or "rmsprop", "loss": plan.loss}
+    moved = plan.optimizer is not None
+    optimizer = plan.optimizer if moved else Name("optimizer")
+    options: dict[str, Any] = {"optimizer": optimizer, "loss": plan.loss}
     if plan.loss_weights:
         options["loss_weights"] = plan.loss_weights
     options["weighted_metrics"] = plan.metrics
     compiled = function_text(
-        "compile_model(model: keras.Model) -> None",
-        "Compiles a model with the estimator's loss, metrics and optimizer.",
+        f"compile_model(model: keras.Model{'' if moved else ', optimizer: Any'}) -> None",
+        "Compiles a model with the estimator's loss, metrics and optimizer."
+        if moved
+        else "Compiles a model with the estimator's loss and metrics, and an optimizer of yours.",
         [render(Call(Name("model.compile"), (), options), depth=1, width=WIDTH)],
     )
     lines = _target_lines(plan) if len(plan.objectives) == 1 else _targets_of_heads(plan)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import math
+import types
 
 import numpy as np
 import pytest
@@ -14,6 +15,10 @@ from estimator_spec.convert.keras_columns.function_source import write_function
 
 MEAN, SCALES = np.float32(3.0), [1.0, 2.0]
 UNPLAIN = {}
+# `tf` as a program of TensorFlow 1 has it under `run`.
+old_tf = types.ModuleType("tensorflow")
+vars(old_tf).update(vars(tf), log=tf.compat.v1.log, to_float=tf.compat.v1.to_float)
+vars(old_tf).update(expand_dims=tf.compat.v1.expand_dims, gone=lambda value: value)
 log, log1p, maths = 7, tf.math.log1p, tf.math
 
 
@@ -48,6 +53,8 @@ def by_other(value):
         lambda x: tf.math.log(x + 1.0),
         lambda x: log1p(x) + maths.exp(x),
         lambda x: sum([(lambda y: y * MEAN)(x) for scale in SCALES if scale > MEAN / 3]),
+        lambda x: old_tf.log(x) + old_tf.to_float(x) / old_tf.cast(MEAN, old_tf.float32),
+        lambda x: old_tf.math.log(old_tf.expand_dims(x, dim=0)),
         tf.math.log1p,
         functools.partial(tf.clip_by_value, clip_value_min=0.0, clip_value_max=SCALES[0]),
     ],
@@ -59,11 +66,18 @@ def test_written_functions_return_the_same(function):
     np.testing.assert_array_equal(names["normalizer"](3.5), function(3.5))
 
 
+def test_names_of_tensorflow_1_become_those_of_2():
+    """What TensorFlow 2 has by another name is written by that one."""
+    text = write_function(lambda x: old_tf.log(x) + old_tf.exp(x), "normalizer", "it")
+    assert "old_tf.math.log(x) + old_tf.exp(x)" in text
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
         (by_other, "'by_global'"),
         (lambda x: x + len(UNPLAIN), "'UNPLAIN'"),
+        (lambda x: old_tf.gone(x) + 1.0, "'old_tf.gone', which TensorFlow 2 doesn't have"),
         (np.log1p, "isn't Python"),
         (lambda x, y: x, "one argument"),
         (functools.partial(by_default, 3.0), "positional"),

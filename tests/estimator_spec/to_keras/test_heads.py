@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import heads
+from estimator_spec.common import legacy_keras
 from estimator_spec.compare.stages import Stage
 from estimator_spec.to_keras import batches, proof, report, written
 from estimator_spec.to_keras.first_use import Use
@@ -95,3 +96,37 @@ def test_the_program_goes_on_where_this_project_is_not(program):
         "assert losses[-1] < losses[0], losses\n"
     )
     subprocess.run([sys.executable, "-c", use], cwd=out, check=True, env={"PATH": ""})
+
+
+def test_without_a_counterpart_of_the_optimizer(tmp_path):
+    """The written model asks for an optimizer, and the report says that training has no partner."""
+    optimizer = legacy_keras.keras_2().optimizers.legacy.Nadam(0.1)
+    estimator = estimator_spec.LinearRegressor(
+        [fc.numeric_column("weight")], model_dir=str(tmp_path / "models"), optimizer=optimizer
+    )
+
+    def prices():
+        return input_fn().map(lambda features, labels: (features, labels["price"]))
+
+    estimator.train(prices)
+    use = Use(estimator, estimator.canned_model, (), None, prices, ModeKeys.TRAIN)
+    sources = written.plan_program(use, estimator.model_dir, "nadam.py", "")
+    (tmp_path / "out").mkdir()
+    module, model = written.write_program(sources, str(tmp_path / "out"))
+    found = batches.read_batches(use, 2)
+    result = proof.compare(use, sources, module, model, found, [], found)
+    assert result.agrees and result.of(Stage.METRICS) and not result.of(Stage.TRAINED_VALUES)
+    assert "Training wasn't compared" in " ".join(result.remarks)
+    top, _, rest = report.markdown(use, sources, result).partition("## How each column")
+    assert "**The model has no optimizer" in top
+    assert "Keras has none of the same rule" in rest and "compile_model(trained, " in rest
+    keras = pytest.importorskip("keras")
+    loaded = keras.models.load_model(module.WEIGHTS)
+    data = prices().map(module.training_batch)
+    with pytest.raises(ValueError, match="compile"):
+        loaded.fit(data, verbose=0)
+    with pytest.raises(TypeError, match="optimizer"):
+        module.compile_model(loaded)
+    module.compile_model(loaded, keras.optimizers.Adam(0.01))
+    losses = loaded.fit(data, epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]

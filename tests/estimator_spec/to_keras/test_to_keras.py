@@ -265,9 +265,11 @@ estimator = tf.estimator.LinearRegressor([{columns}], model_dir={folder!r})
 def test_a_program_without_v2_behavior(before, tmp_path):
     """It moves as others do, also if it has names of TensorFlow 1 that `run` gives it.
 
+    So has its function: the written one has those of TensorFlow 2.
+
     Its model_dir stays as it is: further steps train in another directory.
     """
-    parts = {"before": before, "normalizer": "lambda x: x / 2.0", "columns": "column"}
+    parts = {"before": before, "normalizer": "lambda x: tf.log(x) / 2.0", "columns": "column"}
     train = "estimator.train(lambda: ({'x': [[3.0]]}, [1.0]), steps=3)"
     program = tmp_path / "old.py"
     program.write_text(OTHER.format(**parts, after=train, folder=str(tmp_path / "models")))
@@ -276,6 +278,7 @@ def test_a_program_without_v2_behavior(before, tmp_path):
     done = to_keras("--output", tmp_path / "out", program=program)
     assert "The two agree in all" in done.stdout, done.stderr[-2000:]
     assert "20 further steps" in done.stdout
+    assert "tf.math.log(" in (tmp_path / "out" / "model.py").read_text()
     after = {path: path.stat() for path in (tmp_path / "models").iterdir()}
     assert {path: (each.st_mtime_ns, each.st_size) for path, each in after.items()} == {
         path: (each.st_mtime_ns, each.st_size) for path, each in before.items()

@@ -127,21 +127,42 @@ EVERY_CHANGE = (
 )
 
 
+def more_steps(estimator):
+    """Trains an estimator by 5 steps, moves it and trains both by 50; returns model and logits."""
+    estimator.train(data, steps=5)
+    model = to_keras(estimator)
+    estimator.train(data, steps=50)
+    model.fit(data().map(model.training_batch), steps_per_epoch=50, verbose=0)
+    expected = [row["logits"] for row in estimator.predict(lambda: data().take(3))]
+    return model, model.predictions(FEATURES)["logits"], np.array(expected)
+
+
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[] if case in EVERY_CHANGE else MANY) for case in CASES]
 )
 def test_fifty_more_steps(case):
     """Predictions are the same after fifty more steps, and no slot is missing."""
-    estimator = CASES[case]()
-    estimator.train(data, steps=5)
-    model = to_keras(estimator)
-    missing = [d for d in model.conversion.differences if "no slots" in d.text]
-    assert missing == []
-    estimator.train(data, steps=50)
-    model.fit(data().map(model.training_batch), steps_per_epoch=50, verbose=0)
-    expected = [row["logits"] for row in estimator.predict(lambda: data().take(3))]
-    found = model.predictions(FEATURES)["logits"]
+    model, found, expected = more_steps(CASES[case]())
+    differences = model.conversion.differences
+    assert [d for d in differences if "no slots" in d.text or d.what in CLIPPING] == []
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
+
+
+CLIPPING = {"clipvalue": 0.003, "clipnorm": 0.02, "global_clipnorm": 0.05}
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [pytest.param(name, marks=[] if name == "clipnorm" else MANY, id=name) for name in CLIPPING],
+)
+def test_clipping_of_a_shared_table(argument):
+    """Keras clips the sum of a table's lookups, which is a difference by name and in numbers."""
+    optimizer = legacy("SGD", 0.5, **{argument: CLIPPING[argument]})
+    model, found, expected = more_steps(V2.DNNClassifier([4], shared_words(), optimizer=optimizer))
+    (difference,) = [d for d in model.conversion.differences if d.what == argument]
+    assert difference.column == "the optimizer of dnn"
+    assert "feet_linear_feet_shared_embedding" in difference.text
+    assert np.abs(found - expected).max() > 1e-4
 
 
 def test_an_optimizer_of_a_namesake():
@@ -156,3 +177,20 @@ def test_an_optimizer_of_a_namesake():
         d for d in to_keras(estimator).conversion.differences if d.column.startswith("the optim")
     ]
     assert difference.what == "rule" and "AdamOptimizer isn't TensorFlow's" in difference.text
+
+
+def test_no_optimizer_is_chosen_silently():
+    """A model whose optimizer has no counterpart evaluates, and trains by one that is chosen."""
+    keras = pytest.importorskip("keras")
+    estimator = V2.LinearClassifier([fc.numeric_column("x")], optimizer=legacy("Nadam", 0.1))
+    estimator.train(data, steps=5)
+    model = to_keras(estimator)
+    batches = data().take(3).map(model.training_batch)
+    expected = estimator.evaluate(lambda: data().take(3))["loss"]
+    found = model.evaluate(batches, verbose=0, return_dict=True)["loss"]
+    assert found == pytest.approx(expected, 1e-5)
+    with pytest.raises(ValueError, match="no optimizer.*set one of your choice"):
+        model.fit(batches, verbose=0)
+    model.optimizer = keras.optimizers.Adam(0.01)
+    losses = model.fit(batches, epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
