@@ -290,7 +290,7 @@ def variables_by_saved_name(variables: Any) -> dict[str, Any]:
     """Returns variables by the names under which a `tf.compat.v1.train.Saver` stores them.
 
     Args:
-        variables: an iterable of them; the parts of a partitioned one become a list.
+        variables: a list of them; the parts of a partitioned one become a list.
     """
     # `Saver` groups parts by itself, but only a dictionary can change names.
     from tensorflow.python.training.saving import saveable_object_util
