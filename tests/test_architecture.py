@@ -95,6 +95,9 @@ KNOWN_PRIVATE = {
         "tensorflow.python.tpu.tpu_function": "how many replicas a computation is built for",
         "tensorflow.python.tpu.training_loop": "the loops of tensorflow.contrib.tpu",
         "tensorflow.python.training.saving.saveable_object": "what savers save beside variables",
+        "tensorflow.python.training.saving.saveable_object_util": (
+            "the names that savers give to parts of variables"
+        ),
         "tensorflow.python.training.training_util.GLOBAL_STEP_READ_KEY": (
             "the read of a strategy's step must not have its initial value's collective"
         ),

@@ -70,6 +70,7 @@ __all__ = [
     "sparse_core_layout_stacker",
     "strategy_in_outer_graph",
     "tf1_optimizer_arguments",
+    "variables_by_saved_name",
     "wrapped_lookup_table",
 ]
 
@@ -283,6 +284,18 @@ def saver_of_objects(checkpoint: Any, **options: Any) -> Any:
 
     objects = graph_view.ObjectGraphView(checkpoint).frozen_saveable_objects()
     return tf.compat.v1.train.Saver(var_list=objects, sharded=True, **options)
+
+
+def variables_by_saved_name(variables: Any) -> dict[str, Any]:
+    """Returns variables by the names under which a `tf.compat.v1.train.Saver` stores them.
+
+    Args:
+        variables: a list of them; the parts of a partitioned one become a list.
+    """
+    # `Saver` groups parts by itself, but only a dictionary can change names.
+    from tensorflow.python.training.saving import saveable_object_util
+
+    return saveable_object_util.op_list_to_dict(variables)
 
 
 def sparse_core_layout_stacker(**arguments: Any) -> Any:

@@ -193,4 +193,4 @@ def warm_start(settings: WarmStartSettings | None, checkpoint: str | None) -> No
     if checkpoint or not settings:
         return
     tf1.logging.info("Warm-starting with WarmStartSettings: %s", settings)
-    tf1.train.warm_start(*table_warm_start.relayout_checkpoint(settings))
+    table_warm_start.start(settings)

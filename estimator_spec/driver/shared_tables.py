@@ -9,7 +9,7 @@ changed when a session restores it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -37,6 +37,18 @@ def are_in(graph: tf.Graph) -> bool:
     return bool(storage.graph_dict(graph, _FORMER_NAMES))
 
 
+def former_names(names: Iterable[str], saved: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the former names that a checkpoint has for variables of the default graph.
+
+    Args:
+        names: variables, of any kind.
+        saved: the variables of the checkpoint.
+    """
+    tables = storage.graph_dict(tf1.get_default_graph(), _FORMER_NAMES)
+    sources = {name: _source(name, tables, saved) for name in names}
+    return {name: source for name, source in sources.items() if source != name and source in saved}
+
+
 def restore(saver: tf1.train.Saver, graph: tf.Graph, session: tf1.Session, prefix: str) -> bool:
     """Restores a checkpoint whose shared tables have other names than the graph's, or no slots.
 
@@ -53,7 +65,7 @@ def restore(saver: tf1.train.Saver, graph: tf.Graph, session: tf1.Session, prefi
     """
     reader = tf.train.load_checkpoint(prefix)
     saved = reader.get_variable_to_shape_map()
-    former_names = storage.graph_dict(graph, _FORMER_NAMES)
+    tables = storage.graph_dict(graph, _FORMER_NAMES)
     # Not those in several parts: the first generation's slots are in every checkpoint.
     variables = {
         each.op.name: each for each in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
@@ -68,11 +80,11 @@ def restore(saver: tf1.train.Saver, graph: tf.Graph, session: tf1.Session, prefi
         )
         sources = []
         for name in names:
-            table = _table_of(name, former_names)
-            source = name if name in saved or table is None else _renamed(name, table, former_names)
+            table = _table_of(name, tables)
+            source = _source(name, tables, saved)
             if name in variables and table is not None and source not in saved:
                 new.add(name)
-                source = table if table in saved else former_names[table]  # of a slot's shape
+                source = table if table in saved else tables[table]  # of a slot's shape
             sources.append(source)
         if sources != names:
             feeds |= {
@@ -112,6 +124,9 @@ def _table_of(name: str, former_names: Mapping[str, str]) -> str | None:
     return next((table for table in former_names if f"/{table}/" in f"/{name}/"), None)
 
 
-def _renamed(name: str, table: str, former_names: Mapping[str, str]) -> str:
-    """Returns the former name of a shared table's variable."""
+def _source(name: str, former_names: Mapping[str, str], saved: Mapping[str, Any]) -> str:
+    """Returns the name to look for in a checkpoint: a former one of a shared table's variable."""
+    table = _table_of(name, former_names)
+    if name in saved or table is None:
+        return name
     return f"/{name}/".replace(f"/{table}/", f"/{former_names[table]}/")[1:-1]

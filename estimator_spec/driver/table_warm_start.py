@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warm-starts tables whose layout in the checkpoint differs from the graph's."""
+"""Warm-starts tables whose layout or name in the checkpoint differs from the graph's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.driver import checkpoint_state, table_restore
+from estimator_spec._tensorflow import private
+from estimator_spec.driver import checkpoint_state, shared_tables, table_restore
 from estimator_spec.user_functions.warm_start import WarmStartSettings
 from tpu_columns import storage
 
@@ -26,6 +27,44 @@ def checkpoint_prefix(settings: WarmStartSettings) -> Any:
     if table_restore.is_checkpoint(path):
         checkpoint_state.check_files(path)
     return path
+
+
+def start(settings: WarmStartSettings) -> None:
+    """Warm-starts the variables of the default graph.
+
+    Args:
+        settings: settings that name any checkpoint.
+
+    Raises:
+        ValueError: a vocabulary is remapped over rows that mod sharding permuted.
+    """
+    tf1.train.warm_start(*relayout_checkpoint(_with_former_names(settings)))
+
+
+def _with_former_names(settings: WarmStartSettings) -> WarmStartSettings:
+    """Returns settings that find shared tables by the names that former releases gave them."""
+    prefix = checkpoint_prefix(settings)
+    has_tables = shared_tables.are_in(tf1.get_default_graph())
+    if not has_tables or not prefix or not table_restore.is_checkpoint(prefix):
+        return settings
+    names = private.variables_by_saved_name(_chosen_variables(settings.vars_to_warm_start))
+    saved = tf.train.load_checkpoint(prefix).get_variable_to_shape_map()
+    previous = shared_tables.former_names(names, saved)
+    previous.update(settings.var_name_to_prev_var_name or {})
+    return settings._replace(var_name_to_prev_var_name=previous)
+
+
+def _chosen_variables(chosen: Any) -> list[Any]:
+    """Returns the variables that `tf.compat.v1.train.warm_start` chooses by this argument."""
+    if chosen is None or isinstance(chosen, str):
+        return tf1.get_collection(tf1.GraphKeys.TRAINABLE_VARIABLES, scope=chosen)
+    variables = []
+    for each in chosen:
+        if isinstance(each, str):
+            variables += tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope=each)
+        else:
+            variables.append(each)
+    return list({id(each): each for each in variables}.values())
 
 
 def relayout_checkpoint(settings: WarmStartSettings) -> WarmStartSettings:

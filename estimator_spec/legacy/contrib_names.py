@@ -132,9 +132,10 @@ CONTRIB = parse_rows(
     [estimator_spec.legacy.contrib_opt]
     contrib.opt:
       AdamWOptimizer DecoupledWeightDecayExtension LARSOptimizer LazyAdamOptimizer
-      MomentumWOptimizer NadamOptimizer extend_with_decoupled_weight_decay
+      MomentumWOptimizer MovingAverageOptimizer NadamOptimizer extend_with_decoupled_weight_decay
     contrib.opt.python.training.lazy_adam_optimizer: LazyAdamOptimizer
     contrib.opt.python.training.lars_optimizer: LARSOptimizer
+    contrib.opt.python.training.moving_average_optimizer: MovingAverageOptimizer
     contrib.opt.python.training.nadam_optimizer: NadamOptimizer
     contrib.opt.python.training.weight_decay_optimizers:
       AdamWOptimizer DecoupledWeightDecayExtension MomentumWOptimizer

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reimplements optimizers of `tensorflow.contrib.opt`: lazy Adam, Nadam, LARS, and weight decay.
+"""Reimplements optimizers of `tensorflow.contrib.opt`.
+
+They are lazy Adam, Nadam, LARS, weight decay, and moving averages of variables.
 
 Slot variables have the names that TensorFlow 1.15 gave them, so its checkpoints continue.
 """
@@ -10,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from estimator_spec._tensorflow import private
 
 tf1 = tf.compat.v1
 
@@ -284,6 +288,109 @@ class LARSOptimizer(tf1.train.MomentumOptimizer):
 
     def _resource_apply_sparse(self, grad: Any, var: Any, indices: Any) -> Any:
         return self._apply_sparse(grad, var)
+
+
+class MovingAverageOptimizer(tf1.train.Optimizer):
+    """Optimizer that also keeps moving averages of the variables that another one trains.
+
+    A saver of `swapping_saver` stores the averages under the variables' names and the variables
+    under the averages', so evaluation and serving with a plain saver use the averages.
+
+    Args:
+        opt: the optimizer that trains.
+        average_decay: see `tf.compat.v1.train.ExponentialMovingAverage`.
+        num_updates: as there.
+        sequential_update: whether averages wait for the step's update. Otherwise a step may take
+            the variables before or after it.
+    """
+
+    def __init__(
+        self,
+        opt: Any,
+        average_decay: float = 0.9999,
+        num_updates: Any = None,
+        sequential_update: bool = True,
+    ) -> None:
+        super().__init__(use_locking=False, name="MovingAverage")
+        self._optimizer = opt
+        self._averages = tf1.train.ExponentialMovingAverage(average_decay, num_updates)
+        self._is_sequential = sequential_update
+        self._other_names: dict[str, str] | None = None
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the wrapped optimizer's gradients; see `tf.compat.v1.train.Optimizer`."""
+        return self._optimizer.compute_gradients(*args, **kwargs)
+
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
+    ) -> Any:
+        """Applies gradients and moves the averages; see `tf.compat.v1.train.Optimizer`."""
+        pairs = list(grads_and_vars)
+        update = self._optimizer.apply_gradients(pairs, global_step=global_step, name=name)
+        trained = [variable for gradient, variable in pairs if gradient is not None]
+        with tf.control_dependencies([update] if self._is_sequential else []):
+            move_averages = self._averages.apply(trained)
+        self._other_names = {}
+        for variable in trained:
+            names = variable.op.name, self._averages.average(variable).op.name
+            self._other_names.update([names, names[::-1]])
+        return tf.group(update, move_averages, name="train_with_avg")
+
+    def get_slot(self, var: Any, name: str) -> Any:
+        """Returns a slot of the wrapped optimizer."""
+        return self._optimizer.get_slot(var, name)
+
+    def get_slot_names(self) -> list[str]:
+        """Returns the names of the wrapped optimizer's slots."""
+        return self._optimizer.get_slot_names()
+
+    def variables(self) -> list[Any]:
+        """Returns the wrapped optimizer's variables."""
+        return self._optimizer.variables()
+
+    def swapping_saver(
+        self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any
+    ) -> Any:
+        """Returns a saver for training that exchanges variables and their averages.
+
+        Args:
+            var_list: variables to save, as `tf.compat.v1.train.Saver` takes them; default: all
+                that exist.
+            name: of the saver.
+            **kwargs: further arguments of `tf.compat.v1.train.Saver`.
+
+        Raises:
+            RuntimeError: without an earlier call of `minimize` or `apply_gradients`.
+            ValueError: if `var_list` has a variable without its average, or the reverse.
+        """
+        other_names = self._other_names
+        if other_names is None:
+            raise RuntimeError(
+                "Must call apply_gradients or minimize before creating the swapping_saver"
+            )
+        given = tf1.global_variables() if var_list is None else var_list
+        saved = given if isinstance(given, dict) else private.variables_by_saved_name(given)
+        # A partitioned variable is a list of parts, each with its own average.
+        known = {name: found for name, found in saved.items() if not isinstance(found, list)}
+        parts = (part for found in saved.values() if isinstance(found, list) for part in found)
+        known |= {part.op.name: part for part in parts}
+
+        def swap(name: str, variable: Any) -> Any:
+            other = other_names.get(name)
+            if other is not None and other not in known:
+                raise ValueError(
+                    f"Variable to swap {other} is not part of variables to save. This breaks "
+                    "MovingAverageOptimizer: pass it to swapping_saver, too."
+                )
+            return variable if other is None else known[other]
+
+        swapped = {
+            name: [swap(part.op.name, part) for part in found]
+            if isinstance(found, list)
+            else swap(name, found)
+            for name, found in saved.items()
+        }
+        return tf1.train.Saver(swapped, name=name, **kwargs)
 
 
 def _cast(value: Any, like: Any) -> Any:

@@ -150,7 +150,7 @@ def main(_):
       "advice": [
           advice(lambda: PointingDecoder(None, None, None)),
           advice(lambda: contrib_quantize.create_training_graph()),
-          advice(lambda: opt.MovingAverageOptimizer(None)),
+          advice(lambda: opt.ElasticAverageOptimizer(None)),
           advice(lambda: experimental(None)),
       ],
   }

@@ -31,7 +31,7 @@ def read(steps=None):
     return lambda: tf.data.Dataset.from_tensors((features, [[0.0], [1.0]])).repeat(steps)
 
 
-def make_estimator(generation, kind, model_dir):
+def make_estimator(generation, kind, model_dir, warm_start_from=None):
     """Returns a regressor, two columns of which share a table."""
     ids = [fc.categorical_column_with_identity(key, 5) for key in "abc"]
     with tf.Graph().as_default():  # such columns can't be made outside of graphs
@@ -39,7 +39,11 @@ def make_estimator(generation, kind, model_dir):
     options = {"hidden_units": [2], "activation_fn": tf.tanh} if kind == "DNN" else {}
     package = canned.v1 if generation == "v1" else canned
     return getattr(package, f"{kind}Regressor")(
-        feature_columns=columns, model_dir=str(model_dir), optimizer="Adagrad", **options
+        feature_columns=columns,
+        model_dir=str(model_dir),
+        optimizer="Adagrad",
+        warm_start_from=warm_start_from,
+        **options,
     )
 
 
@@ -52,6 +56,16 @@ def write_checkpoint(model_dir, values):
         }
         session.run(tf1.global_variables_initializer())
         tf1.train.Saver(variables).save(session, str(model_dir / "model.ckpt"), global_step=2)
+
+
+def write_former_checkpoint(model_dir, generation, kind, values):
+    """Writes a checkpoint with a former release's names of variables; returns the directory."""
+    new, former = NEW[generation, kind], FORMER[kind]
+    renamed = {f"/{n}/".replace(f"/{new}/", f"/{former}/")[1:-1]: v for n, v in values.items()}
+    assert former in renamed
+    model_dir.mkdir()
+    write_checkpoint(model_dir, renamed)
+    return model_dir
 
 
 @pytest.fixture(params=sorted(NEW), ids="-".join)
@@ -77,13 +91,9 @@ def continued(estimator):
 def test_a_checkpoint_of_a_former_release_is_read(trained, tmp_path):
     """Training goes on as from the present names, slots included; evaluation and export read it."""
     generation, kind, estimator, values = trained
-    new, former = NEW[generation, kind], FORMER[kind]
-    assert new in values and any(is_slot_of(name, new) for name in values)
-    directory = tmp_path / "former"
-    directory.mkdir()
-    renamed = {f"/{n}/".replace(f"/{new}/", f"/{former}/")[1:-1]: v for n, v in values.items()}
-    assert former in renamed
-    write_checkpoint(directory, renamed)
+    new = NEW[generation, kind]
+    assert any(is_slot_of(name, new) for name in values)
+    directory = write_former_checkpoint(tmp_path / "former", generation, kind, values)
     old = make_estimator(generation, kind, directory)
     assert old.evaluate(read(1))["loss"] == estimator.evaluate(read(1))["loss"]
     spec = {key: tf.io.FixedLenFeature([1], tf.int64) for key in "abc"}
@@ -96,6 +106,22 @@ def test_a_checkpoint_of_a_former_release_is_read(trained, tmp_path):
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
     assert np.abs(expected[new] - values[new]).max() > 1e-4
+
+
+def test_warm_start_from_a_former_release(trained, tmp_path):
+    """A table gets the values, and the slots if chosen, that the checkpoint has by other names."""
+    generation, kind, _, values = trained
+    table = NEW[generation, kind]
+    slot = next(name for name in values if is_slot_of(name, table))
+    values[slot] += 5.0
+    directory = write_former_checkpoint(tmp_path / "former", generation, kind, values)
+    for chosen, has_slots in (".*", False), ([".*shared_embedding"], True):
+        settings = estimator_spec.WarmStartSettings(str(directory), chosen)
+        started = make_estimator(generation, kind, tmp_path / str(has_slots), settings)
+        started.train(read(), steps=1)
+        # No example looks up the first row.
+        np.testing.assert_array_equal(started.get_variable_value(table)[0], values[table][0])
+        assert (started.get_variable_value(slot).min() >= 5.0) == has_slots
 
 
 def test_slots_that_a_checkpoint_lacks_begin_anew(trained, tmp_path):

@@ -17,6 +17,16 @@ tf1 = tf.compat.v1
 RECORDED = json.loads(Path(made.__file__).with_name("tf1_15_optimizers.json").read_text("utf-8"))
 
 
+@pytest.fixture(autouse=True)
+def control_flow_of_tensorflow_1():
+    """Lets averages read reference variables, as in a TF1 program under `run`."""
+    was_v2 = tf1.control_flow_v2_enabled()
+    tf1.disable_control_flow_v2()
+    yield
+    if was_v2:
+        tf1.enable_control_flow_v2()
+
+
 @pytest.mark.parametrize("use_resource", [False, True], ids=["references", "resources"])
 @pytest.mark.parametrize("case", made.CASES)
 def test_variables_of_four_steps(case, use_resource):
@@ -52,3 +62,27 @@ def test_what_lars_refuses():
     for name in ("momentum", "weight_decay"):
         with pytest.raises(ValueError, match=f"{name} should be positive: -1"):
             contrib_opt.LARSOptimizer(0.1, **{name: -1})
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["references", "resources"])
+def test_swapped_averages(use_resource, tmp_path):
+    """A checkpoint has the recorded averages under the variables' names, parts of one too."""
+    found = made.swapped_names(contrib_opt, tf1, use_resource, str(tmp_path))
+    for kind, expected in RECORDED["swapping_saver"][use_resource].items():
+        assert found[kind].keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[kind][name], value, rtol=1e-6, err_msg=name)
+
+
+def test_swapping_saver_refuses():
+    """A saver before the update, or of a variable without its average, is an error."""
+    with tf.Graph().as_default():
+        weight = tf1.get_variable("weight", initializer=[1.0])
+        optimizer = contrib_opt.MovingAverageOptimizer(tf1.train.AdagradOptimizer(0.1))
+        with pytest.raises(RuntimeError, match="Must call apply_gradients or minimize before"):
+            optimizer.swapping_saver()
+        optimizer.minimize(tf.reduce_sum(weight))
+        with pytest.raises(ValueError, match="swap weight/ExponentialMovingAverage is not part of"):
+            optimizer.swapping_saver([weight])
+        assert optimizer.get_slot_names() == ["accumulator"]
+        assert optimizer.get_slot(weight, "accumulator") in optimizer.variables()
