@@ -15,7 +15,7 @@ from estimator_spec.legacy import old_names, program_api, tensorflow_names, unsu
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate
 from estimator_spec.migrate.edits import Edit, Lines, old_offset
-from estimator_spec.migrate.handling import Handling
+from estimator_spec.migrate.handling import handling_of
 from estimator_spec.migrate.program import Api, Form, Program
 from estimator_spec.migrate.results import Finding, Kind
 from estimator_spec.program_source.expressions import last_name
@@ -82,13 +82,13 @@ def _is_about(text: str, name: str) -> bool:
 def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
     """Yields offset and full name of each name that is missing, and what is known of it."""
     tree = ast.parse(program.source)
-    handling = Handling(program, tree)
-    for index, binding in enumerate(program.bindings):
+    handling = handling_of(program, tree)
+    for binding in program.bindings:
         start = program.statements[binding.statement].start
         if binding.form in (Form.IMPORT, Form.FROM, Form.STAR):
             name = binding.full if binding.form is Form.FROM else binding.module
             reason = _missing(name)
-            if reason and not handling.handles_import(program.bindings[index], start):
+            if reason and not handling.handles_import(name, start, binding.imported_from):
                 yield start, name, reason
     for use in program.uses:
         for number, name in zip(use.bindings, use.names, strict=True):
