@@ -14,16 +14,17 @@ import functools
 import inspect
 import linecache
 import os
+import sys
 import types
 
-_ANY = frozenset({"Exception", "BaseException"})
+from estimator_spec.legacy import handling
 
 
 class Access(enum.Enum):
     """Ways to reach a name; the values are the exceptions that handle its absence."""
 
-    READ = _ANY | {"AttributeError"}
-    IMPORT = _ANY | {"ImportError", "ModuleNotFoundError"}
+    READ = handling.READ_ERRORS
+    IMPORT = handling.IMPORT_ERRORS
     QUERY = frozenset[str]()
 
 
@@ -68,62 +69,31 @@ def importer(frame: types.FrameType | None) -> tuple[types.FrameType | None, set
 def handles_failure(frame: types.FrameType, how: Access) -> bool:
     """Returns whether a program has code for the case that the name is missing.
 
-    That is a `try` around the current line, in the same function, with an `except` for an
-    exception of `how`; or a `with contextlib.suppress` of one.
-
     Args:
         frame: the frame that reaches the name.
         how: how it does.
     """
-    tree = _tree(frame.f_code.co_filename)
-    return tree is not None and bool(handled_at(tree, frame.f_lineno) & how.value)
+    found = _handling(frame.f_code.co_filename)
+    return found is not None and found.handles("", _place(frame, found), how.value)
 
 
 @functools.lru_cache(maxsize=64)
-def _tree(path: str) -> ast.Module | None:
-    """Returns the parsed source of a file, or None if there is none."""
+def _handling(path: str) -> handling.Handling | None:
+    """Returns what a file handles, or None if it can't be read."""
     try:
-        return ast.parse("".join(linecache.getlines(path)))
+        return handling.Handling(ast.parse("".join(linecache.getlines(path))))
     except (SyntaxError, ValueError):
         return None
 
 
-def handled_at(tree: ast.Module, line: int) -> frozenset[str]:
-    """Returns the names of the exceptions that the function around a line handles there."""
-    handled: frozenset[str] = frozenset()
-    node: ast.AST | None = tree
-    while node is not None:
-        parent, node = node, _child_at(node, line)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            handled = frozenset()  # It runs later, outside of the `try`.
-        elif isinstance(parent, ast.Try) and node in parent.body:
-            handled = handled.union(*(caught(handler.type) for handler in parent.handlers))
-        elif isinstance(parent, ast.With) and node in parent.body:
-            handled = handled.union(*(suppressed(item.context_expr) for item in parent.items))
-    return handled
-
-
-def _child_at(node: ast.AST, line: int) -> ast.AST | None:
-    for child in ast.iter_child_nodes(node):
-        first, last = getattr(child, "lineno", None), getattr(child, "end_lineno", None)
-        if first is not None and first <= line <= (last or first):
-            return child
-    return None
-
-
-def caught(expression: ast.expr | None) -> frozenset[str]:
-    """Returns the last names of the exceptions of an `except`."""
-    if expression is None:
-        return _ANY
-    parts = expression.elts if isinstance(expression, ast.Tuple) else [expression]
-    return frozenset(ast.unparse(part).rpartition(".")[2] for part in parts)
-
-
-def suppressed(expression: ast.expr) -> frozenset[str]:
-    """Returns the exceptions of a call of `contextlib.suppress`."""
-    if isinstance(expression, ast.Call) and ast.unparse(expression.func).endswith("suppress"):
-        return frozenset().union(*map(caught, expression.args))
-    return frozenset()
+def _place(frame: types.FrameType, found: handling.Handling) -> tuple[int, int]:
+    """Returns line and column of a frame's current instruction."""
+    if sys.version_info >= (3, 11):
+        positions = list(frame.f_code.co_positions())
+        line, _, column, _ = positions[frame.f_lasti // 2]
+        if line is not None and column is not None:
+            return line, column
+    return found.first_place(frame.f_lineno)
 
 
 def program_line(frame: types.FrameType | None) -> str:

@@ -6,7 +6,6 @@ The program isn't run. Names are read from its source and from that of the modul
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import enum
 import os
@@ -16,7 +15,6 @@ from typing import NamedTuple
 
 from estimator_spec.common import program_files
 from estimator_spec.legacy import (
-    call_sites,
     old_names,
     program_api,
     program_names,
@@ -24,11 +22,10 @@ from estimator_spec.legacy import (
     tensorflow_names,
     unsupported_names,
 )
+from estimator_spec.legacy.handling import Handling
 from estimator_spec.legacy.old_names import Fate
 from estimator_spec.legacy.program_names import Use
 from estimator_spec.program_source.modules import Modules
-
-_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 
 
 class Outcome(enum.Enum):
@@ -119,14 +116,19 @@ def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
     if as_tf1 is None:
         as_tf1 = program_api.uses_tf1_names(program)
     files = program_files.find_files(program)
-    found, used = [], set[str]()
+    found: list[Finding] = []
+    used = set[str]()
     for source, read in Modules(files).all():
         shown = os.path.relpath(source.path, program.root)
-        for use in sorted(set(program_names.uses(read))):
-            used.add(use.name)
-            verdict = _verdict(use, source.tree, as_tf1)
-            if verdict is not None:
-                found.append(Finding(f"{shown}:{use.line}", use.name, *verdict))
+        uses = sorted(set(program_names.uses(read)), key=lambda use: use[:-1])
+        used.update(use.name for use in uses)
+        handling = program_names.handling_of(read, _is_there) if uses else Handling(source.tree)
+        verdicts = ((use, _verdict(use, handling, as_tf1)) for use in uses)
+        found += dict.fromkeys(
+            Finding(f"{shown}:{use.line}", use.name, *verdict)
+            for use, verdict in verdicts
+            if verdict is not None
+        )
         for line, name, text in python2_names.find(source.tree):
             found.append(Finding(f"{shown}:{line}", name, Outcome.REFUSED, text))
     for each in files.unread:
@@ -140,7 +142,13 @@ def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
     )
 
 
-def _verdict(use: Use, tree: ast.Module, as_tf1: bool) -> tuple[Outcome, str] | None:
+def _is_there(full: str) -> bool:
+    """Returns whether `run` puts a name back, so that `hasattr` is true."""
+    old = old_names.find(full, also_on_tpu=False)
+    return old is not None and (old.fate is Fate.MODULE or bool(old.ours))
+
+
+def _verdict(use: Use, handling: Handling, as_tf1: bool) -> tuple[Outcome, str] | None:
     """Returns the outcome of a use, and its text; None for a name that isn't old."""
     # A program of TensorFlow 1 has the first generation of canned estimators.
     full = program_api.name_in_tf1(use.name) if as_tf1 and use.from_tensorflow else use.name
@@ -163,7 +171,7 @@ def _verdict(use: Use, tree: ast.Module, as_tf1: bool) -> tuple[Outcome, str] | 
             return None
         else:
             reason = f"TensorFlow {version} doesn't have it."
-    if call_sites.handled_at(tree, use.line) & _ERRORS:
+    if handling.handles(use.name, use.start, use.errors):
         return Outcome.HANDLED, "The program handles that it is missing."
     if use.is_import and is_listed:
         return Outcome.STAND_IN, f"It can be imported, not used. {reason}"

@@ -166,5 +166,18 @@ PRIVATE = parse_rows(
     estimator_py.training:
       _ContinuousEvalListener=EvaluationObserver _EvalResult=EvaluationResult
       _EvalStatus=EvaluationStatus
+
+    [estimator_spec.legacy.strategy_coordinator]
+    tf_py.distribute.estimator_training:
+      _get_global_id=get_global_id estimator_evaluate estimator_train init_run_config
+      should_run_distribute_coordinator train_and_evaluate
+
+    [estimator_spec.run_config.TaskType]
+    tf_py.distribute.estimator_training: CHIEF EVALUATOR PS WORKER
+
+    [estimator_spec.legacy.eager_profiler]
+    tf_py.eager.profiler:
+      Profiler ProfilerAlreadyRunningError ProfilerNotRunningError maybe_create_event_file save
+      start start_profiler_server stop
     """
 )

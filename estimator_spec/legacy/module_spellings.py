@@ -42,6 +42,8 @@ REMOVED = (
     "tensorflow.contrib",
     "tensorflow.compat.v1.contrib",
     "tensorflow_estimator",
+    "tensorflow.python.distribute.estimator_training",
+    "tensorflow.python.eager.profiler",
     "tensorflow.python.estimator",
     "tensorflow.python.ops.rnn_cell",
     "tensorflow.python.tpu._tpu_estimator_embedding",

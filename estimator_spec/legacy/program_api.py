@@ -8,10 +8,8 @@ canned estimators: a module without such names may use others that TensorFlow 2 
 
 from __future__ import annotations
 
-import ast
-
 from estimator_spec.common import program_files
-from estimator_spec.legacy import api_differences, call_sites, program_names, tensorflow_names
+from estimator_spec.legacy import api_differences, program_names, tensorflow_names
 from estimator_spec.program_source.modules import Modules
 from estimator_spec.program_source.names import Names
 
@@ -20,7 +18,6 @@ SHARED = ("compat", "core", "lite", "python", "tools", "tsl")
 TF1 = "tensorflow.compat.v1"
 _TENSORFLOW = "tensorflow"
 _OF_TF2 = ("2.15.1", "2.21.0")
-_ERRORS = call_sites.Access.IMPORT.value | call_sites.Access.READ.value
 
 
 def uses_tf1_names(program: program_files.Program) -> bool:
@@ -39,12 +36,15 @@ def is_of_tf1(names: Names) -> bool:
     `tf.flags` counts; `tf.compat.v1.flags`, names of `import tensorflow.compat.v1 as tf` and names
     whose absence the program handles don't.
     """
-    return any(
-        use.from_tensorflow
-        and is_tf1_name(use.name.partition(".")[2])
-        and not is_handled(names.tree, use.line)
+    of_tf1 = [
+        use
         for use in program_names.uses(names)
-    )
+        if use.from_tensorflow and is_tf1_name(use.name.partition(".")[2])
+    ]
+    if not of_tf1:
+        return False
+    handling = program_names.handling_of(names, lambda full: False)
+    return not all(handling.handles(use.name, use.start, use.errors) for use in of_tf1)
 
 
 def is_tf1_name(name: str) -> bool:
@@ -57,11 +57,6 @@ def is_tf1_name(name: str) -> bool:
         name: relative to `tensorflow`.
     """
     return all(tensorflow_names.is_only_in_tf1(name, version) for version in _OF_TF2)
-
-
-def is_handled(tree: ast.Module, line: int) -> bool:
-    """Returns whether a program has code for the case that a name, read in a line, is missing."""
-    return bool(call_sites.handled_at(tree, line) & _ERRORS)
 
 
 def name_in_tf1(name: str) -> str:

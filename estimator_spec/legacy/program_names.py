@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from estimator_spec.legacy import tensorflow_names
+from estimator_spec.legacy import handling, tensorflow_names
 from estimator_spec.program_source.names import ROOTS, Chain, Meaning, Names
 
 _ROOTS = ("tensorflow", "tensorflow_estimator")
@@ -22,12 +22,16 @@ class Use(NamedTuple):
         is_import: whether the line only imports it, or assigns it to another name.
         from_tensorflow: whether it is reached from the module `tensorflow`, which `run --tf1`
             replaces, rather than from an imported part, such as `tensorflow.compat.v1`.
+        start: line and column of the expression or the import.
+        errors: the exceptions that it may be if the name is missing.
     """
 
     line: int
     name: str
     is_import: bool = False
     from_tensorflow: bool = False
+    start: tuple[int, int] = (0, 0)
+    errors: frozenset[str] = handling.READ_ERRORS
 
 
 def uses(names: Names) -> Iterator[Use]:
@@ -51,10 +55,13 @@ def uses(names: Names) -> Iterator[Use]:
     ]
     for chain in names.chains:
         last = chain.nodes[-1]
+        start = handling.span_in_lines(chain.nodes[0])[0]
         for module, value in () if chain.is_bound else stars:
             if tensorflow_names.versions_of(f"{module}.{chain.name}"):
                 full = ".".join([module, chain.name, *chain.attributes])
-                yield Use(last.lineno, full, False, value is not None and value.from_tensorflow)
+                yield Use(
+                    last.lineno, full, False, value is not None and value.from_tensorflow, start
+                )
         for meaning in names.meanings(chain)[0]:
             full = meaning.value.full
             if _is_of_module(meaning, chain):
@@ -63,7 +70,19 @@ def uses(names: Names) -> Iterator[Use]:
                 full = full.rpartition(".")[0]  # a new value of an attribute
             if not meaning.value.is_own and full not in _ROOTS and _is_known(full):
                 is_import = last in assigned
-                yield Use(last.lineno, full, is_import, meaning.value.from_tensorflow)
+                yield Use(last.lineno, full, is_import, meaning.value.from_tensorflow, start)
+
+
+def handling_of(names: Names, is_there: Callable[[str], bool]) -> handling.Handling:
+    """Returns the code of a module for missing names; see `Handling`."""
+    chains = {chain.nodes[-1]: chain for chain in names.chains}
+
+    def name_of(node: ast.expr) -> str:
+        chain = chains.get(node) if isinstance(node, ast.Name | ast.Attribute) else None
+        meanings = names.meanings(chain)[0] if chain is not None else []
+        return meanings[0].value.full if meanings else ""
+
+    return handling.Handling(names.tree, name_of, is_there)
 
 
 def _is_of_module(meaning: Meaning, chain: Chain) -> bool:
@@ -78,7 +97,8 @@ def _is_of_module(meaning: Meaning, chain: Chain) -> bool:
 def _imported(statement: ast.Import, alias: ast.AST) -> Iterator[Use]:
     assert isinstance(alias, ast.alias)
     if _is_known(alias.name):
-        yield Use(statement.lineno, alias.name, True)
+        start, errors = handling.span_in_lines(statement)[0], handling.import_errors("")
+        yield Use(statement.lineno, alias.name, True, False, start, errors)
 
 
 def _imported_from(statement: ast.ImportFrom, alias: ast.AST) -> Iterator[Use]:
@@ -86,7 +106,8 @@ def _imported_from(statement: ast.ImportFrom, alias: ast.AST) -> Iterator[Use]:
     module = "" if statement.level else statement.module or ""
     if _is_known(module):
         full = f"{module}.{alias.name}".removesuffix(".*")
-        yield Use(statement.lineno, full, True, module == "tensorflow")
+        start, errors = handling.span_in_lines(statement)[0], handling.import_errors(module)
+        yield Use(statement.lineno, full, True, module == "tensorflow", start, errors)
 
 
 def _is_known(name: str) -> bool:

@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from estimator_spec.legacy import call_sites
+from estimator_spec.legacy.handling import Handling, span_in_lines
 
 # What to use instead.
 _NOW = {
@@ -37,10 +37,13 @@ def find(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     bound = set(_bound(tree))
     if "*" in bound:
         return
-    for node in _run_by_python3(tree):
-        if not isinstance(node, ast.Name) or node.id not in _NOW or node.id in bound:
-            continue
-        if not call_sites.handled_at(tree, node.lineno) & _ERRORS:
+    nodes = [node for node in _run_by_python3(tree) if isinstance(node, ast.Name)]
+    nodes = [node for node in nodes if node.id in _NOW and node.id not in bound]
+    if not nodes:
+        return
+    handling = Handling(tree)
+    for node in nodes:
+        if not handling.handles("", span_in_lines(node)[0], _ERRORS):
             yield node.lineno, node.id, f"Python 3 doesn't have it: use {_NOW[node.id]}."
 
 

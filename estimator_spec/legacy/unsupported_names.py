@@ -153,10 +153,10 @@ UNSUPPORTED = parse_table(
 
     [It ran the Estimator of TensorFlow 2.15 under a strategy. Give the strategy to \
      RunConfig(train_distribute=...).]
-    tf_py.distribute: estimator_training
+    tf_py.distribute.estimator_training: *
 
     [Use tf.profiler.experimental, whose Profile, start and stop do the same.]
-    tf_py.eager: profiler
+    tf_py.eager.profiler: *
 
     [Install tensorflow-gcs-config: tensorflow_gcs_config.configure_gcs(credentials=...).]
     contrib.cloud: configure_gcs

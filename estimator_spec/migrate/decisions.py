@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate, OldName, find
 from estimator_spec.migrate.edits import Lines
-from estimator_spec.migrate.handling import Handling
+from estimator_spec.migrate.handling import handling_of
 from estimator_spec.migrate.program import Binding, Form, Program, Unfollowed, Use
 from estimator_spec.migrate.results import Finding, Kind
 from estimator_spec.migrate.rule import Replacement
@@ -63,7 +63,7 @@ class Decider:
         self._rules = rules
         self._replacements = replacements
         self._lines = Lines(program.source)
-        self._handling = Handling(program, tree)
+        self._handling = handling_of(program, tree)
         self._plan = Plan()
         self._missing: set[int] = set()  # bindings of imports that fail, as the program expects
         self._annotations = _annotations(tree, self._lines)
@@ -107,7 +107,11 @@ class Decider:
         old = self._old_name(full)
         if old is None or old.fate in (Fate.PUBLIC, Fate.ON_TPU):
             return old
-        return None if self._handling.handles_import(binding, self._start(binding)) else old
+        return (
+            None
+            if self._handling.handles_import(full, self._start(binding), binding.imported_from)
+            else old
+        )
 
     def _is_missing(self, binding: Binding) -> bool:
         """Returns whether a statement binds nothing today, and the program handles that."""
@@ -236,7 +240,7 @@ class Decider:
             return  # The import stays, for the module that it imports has the name.
         if binding.form is Form.STAR:
             is_old = Fate.PUBLIC in self._rules and find(f"{binding.module}._", False) is not None
-            if is_old and not self._handling.handles_import(binding, statement.start):
+            if is_old and not self._handling.handles_import(binding.full, statement.start, ""):
                 reason = f"from {binding.module} import *: import the names that you use."
                 self._report(statement.start, self._rules[Fate.PUBLIC], reason, _IMPORTS)
             return

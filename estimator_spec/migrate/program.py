@@ -78,6 +78,11 @@ class Binding:
     origin: int | None = None
     from_tensorflow: bool = False
 
+    @property
+    def imported_from(self) -> str:
+        """The module of `from module import name`; '' for other statements."""
+        return self.module if self.form is Form.FROM else ""
+
 
 @dataclass(frozen=True)
 class Use:

@@ -15,36 +15,14 @@ from estimator_spec.legacy import old_names, program_api, tensorflow_names, unsu
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate
 from estimator_spec.migrate.edits import Edit, Lines, old_offset
-from estimator_spec.migrate.handling import Handling
+from estimator_spec.migrate.handling import handling_of
 from estimator_spec.migrate.program import Api, Form, Program
 from estimator_spec.migrate.results import Finding, Kind
+from estimator_spec.migrate.rules import tf1_arguments
 from estimator_spec.program_source.expressions import last_name
 
 NAME = "remaining-names"
 _GUIDE = "imports-that-arent-supported"
-# Arguments of TensorFlow 1 that TensorFlow 2 renamed; tensorflow.compat.v1 still takes them.
-_REDUCED = {"keep_dims": "keepdims", "reduction_indices": "axis"}
-_AXIS = {"dim": "axis"}
-_DIMENSION = {"dimension": "axis"}
-_ARGUMENTS = {
-    **{
-        f"{module}reduce_{what}": _REDUCED
-        for module in ("", "math.")
-        for what in ("sum", "mean", "max", "min", "prod", "all", "any", "logsumexp")
-    },
-    **dict.fromkeys(["nn.softmax", "nn.log_softmax", "expand_dims"], _AXIS),
-    **dict.fromkeys(["nn.l2_normalize", "math.l2_normalize"], _AXIS),
-    **dict.fromkeys(["argmax", "argmin", "math.argmax", "math.argmin"], _DIMENSION),
-    "count_nonzero": _REDUCED,
-    "math.count_nonzero": _REDUCED,
-    "squeeze": {"squeeze_dims": "axis"},
-    "norm": {"keep_dims": "keepdims"},
-    "nn.moments": {"keep_dims": "keepdims"},
-    "reverse_sequence": {"seq_dim": "seq_axis", "batch_dim": "batch_axis"},
-    "nn.softmax_cross_entropy_with_logits": _AXIS,
-    "sparse.concat": {"concat_dim": "axis"},
-    "sparse.split": {"split_dim": "axis"},
-}
 _KERAS = ("tensorflow.keras.", "tensorflow.compat.v2.keras.")
 
 
@@ -82,13 +60,13 @@ def _is_about(text: str, name: str) -> bool:
 def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
     """Yields offset and full name of each name that is missing, and what is known of it."""
     tree = ast.parse(program.source)
-    handling = Handling(program, tree)
-    for index, binding in enumerate(program.bindings):
+    handling = handling_of(program, tree)
+    for binding in program.bindings:
         start = program.statements[binding.statement].start
         if binding.form in (Form.IMPORT, Form.FROM, Form.STAR):
             name = binding.full if binding.form is Form.FROM else binding.module
             reason = _missing(name)
-            if reason and not handling.handles_import(program.bindings[index], start):
+            if reason and not handling.handles_import(name, start, binding.imported_from):
                 yield start, name, reason
     for use in program.uses:
         for number, name in zip(use.bindings, use.names, strict=True):
@@ -104,12 +82,12 @@ def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
         is_gone = old is not None and old.fate is Fate.GONE
         if old is not None and is_gone and not handling.handles_read(each.name, each.offset):
             yield each.offset, each.name, f"may be read here. {old.advice}"
-    for call, name in program.calls_of(*(name.rpartition(".")[2] for name in _ARGUMENTS)):
-        for argument in call.arguments:
-            now = _ARGUMENTS.get(name.partition(".")[2], {}).get(str(argument.keyword))
-            if now:
-                reason = f"has no argument {argument.keyword} in TensorFlow 2: use {now}."
-                yield call.line_of, name, reason
+    for call, argument, now in tf1_arguments.renamed(program):
+        reason = f"has no argument {argument.keyword} in TensorFlow 2: use {now}."
+        yield call.line_of, program.name_of(call), reason
+    for call, argument, now in tf1_arguments.renamed_in_version_1(program):
+        reason = f"has had no argument {argument.keyword} since TensorFlow 1.0: use {now}."
+        yield call.line_of, program.name_of(call), reason
     lines = Lines(program.source)
     for node, name in _restored(tree):
         if _is_stand_in(name):

@@ -114,6 +114,7 @@ class RunConfig:
     _master: Any
     _evaluation_master: Any
     _train_distribute: Any
+    _eval_distribute: Any
     _experimental_distribute: Any
     _distribute_coordinator_mode: str | None = None
 
@@ -216,7 +217,8 @@ class RunConfig:
         )
         host = rules.is_host_strategy
         if host(train_distribute) or host(eval_distribute) or experimental_distribute:
-            self._init_with_strategies(tf_config)
+            tf.compat.v1.logging.info("Initializing RunConfig with distribution strategies.")
+            self.set_strategies(tf_config)
         else:
             self._set_task(tf_config)
 
@@ -244,36 +246,9 @@ class RunConfig:
         if not self._session_config and self._cluster_spec:
             self._session_config = distributed_session_config(self._task_type, self._task_id)
 
-    def _init_with_strategies(self, tf_config: dict[str, Any]) -> None:
-        """Sets the strategies, the mode of their coordinator and the cluster."""
-        tf.compat.v1.logging.info("Initializing RunConfig with distribution strategies.")
-        given = self._experimental_distribute
-        for name in ("train_distribute", "eval_distribute"):
-            inner = getattr(given, name, None)
-            if not inner:
-                continue
-            if getattr(self, "_" + name):
-                raise ValueError(f"Either `{name}` or `experimental_distribute.{name}` can be set.")
-            setattr(self, "_" + name, inner)
-        cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
-        remote = getattr(given, "remote_cluster", None)
-        if self._train_distribute and remote:
-            if cluster:
-                raise ValueError(
-                    'Cannot set both "cluster_spec" of TF_CONFIG and '
-                    "`experimental_distribute.remote_cluster`"
-                )
-            self._set_task({})
-            self._distribute_coordinator_mode = "standalone_client"
-            self._cluster_spec = remote
-        elif self._train_distribute and cluster and TaskType.MASTER not in cluster.jobs:
-            # The strategy's coordinator sets the task when it starts.
-            self._set_task({})
-            self._distribute_coordinator_mode = "independent_worker"
-            self._cluster_spec = cluster
-        else:
-            self._distribute_coordinator_mode = None
-            self._set_task(tf_config)
+    def set_strategies(self, tf_config: dict[str, Any]) -> None:
+        """Sets the strategies, the mode of their coordinator, and the cluster of a TF_CONFIG."""
+        strategies.initialize(self, tf_config, self._set_task)
 
     @property
     def awaits_strategy(self) -> bool:
@@ -290,7 +265,10 @@ class RunConfig:
         Raises:
             ValueError: TF_CONFIG has no such task.
         """
-        if not self.awaits_strategy or self._distribute_coordinator_mode == "standalone_client":
+        if (
+            not self.awaits_strategy
+            or self._distribute_coordinator_mode == strategies.STANDALONE_CLIENT
+        ):
             return self
         new = copy.copy(self)  # with the same strategy, which numbers its collectives
         new._distribute_coordinator_mode = None

@@ -160,7 +160,7 @@ def read_task(tf_config: Mapping[str, Any], needs_chief: bool = True) -> Cluster
         is_chief=task_type == chief and task_id == 0,
         num_ps_replicas=len(jobs.get(TaskType.PS, [])),
         num_worker_replicas=sum(len(jobs.get(job, [])) for job in {TaskType.WORKER, chief}),
-        global_id_in_cluster=_global_id(cluster, task_type, task_id, chief),
+        global_id_in_cluster=global_id(cluster, task_type, task_id, chief),
         service=service,
     )
 
@@ -256,7 +256,7 @@ def _session_master(
     return "grpc://" + cluster.job_tasks(task_type)[task_id]
 
 
-def _global_id(cluster: Any, task_type: str, task_id: int, chief: str) -> int:
+def global_id(cluster: Any, task_type: str, task_id: int, chief: str) -> int:
     """Returns the index among all tasks: chief first, parameter servers last, others by name."""
 
     def order(job: str) -> tuple[bool, bool, str]:

@@ -10,6 +10,7 @@ from estimator_spec.migrate.rules import (
     old_names,
     spec_conversion,
     tf1_api,
+    tf1_arguments,
     training_loop,
 )
 
@@ -17,6 +18,7 @@ from estimator_spec.migrate.rules import (
 RULES = (
     *old_names.RULES,
     tf1_api.RULE,
+    tf1_arguments.RULE,
     legacy_keras.RULE,
     literal_configs.RULE,
     spec_conversion.RULE,

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from estimator_spec.common.program_files import Program
+from estimator_spec.legacy.check import Outcome, check
 from estimator_spec.migrate.migration import migrate
 from estimator_spec.migrate.results import Kind
 from named_modules import Today, values
@@ -85,3 +87,48 @@ def test_a_line(source: str) -> None:
     done = migrate(source)
     assert done.findings
     assert {finding.kind for finding in done.findings} == {Kind.NOT_REWRITTEN}
+
+
+TF = "import tensorflow as tf\n"
+QUANTIZE = "try:\n    from tensorflow.contrib import quantize\n"
+READ = f"{TF}try:\n    x = tf.relu6(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "is_handled"),
+    [
+        (f"{QUANTIZE}except ImportError:\n    quantize = None\n", True),
+        (f"{QUANTIZE}except ImportError:\n    raise\n", False),
+        (f"{QUANTIZE}except ImportError:\n    import sys\n    sys.exit(1)\n", False),
+        (f"{QUANTIZE}except AttributeError:\n    quantize = None\n", False),
+        (f"{QUANTIZE}except KeyError:\n    raise\nexcept Exception:\n    pass\n", True),
+        (f"{READ}except AttributeError:\n    x = 1\n", True),
+        (f"{READ}except ImportError:\n    x = 1\n", False),
+        (f"{READ}except AttributeError as error:\n    raise ValueError from error\n", False),
+        (f"{TF}try: f = lambda: tf.relu6(1)\nexcept AttributeError: f = None\n", False),
+        (f"{TF}f = lambda: tf.relu6(1) if hasattr(tf, 'relu6') else 1\n", True),
+        (f"{TF}x = tf.relu6(1) if hasattr(tf, 'relu6') else 1\n", True),
+        (f"{TF}x = 1 if not hasattr(tf, 'relu6') else tf.relu6(1)\n", True),
+        (f"{TF}x = 1 if hasattr(tf, 'relu6') else tf.relu6(1)\n", False),
+        (f"{TF}x = hasattr(tf, 'relu6') and tf.relu6(1)\n", True),
+        (f"{TF}if hasattr(tf, 'relu6'):\n    x = tf.relu6(1)\n", True),
+        (f"{TF}if hasattr(tf, 'relu'):\n    x = tf.relu6(1)\n", False),
+        (f"{TF}if hasattr(tf, 'relu6'): x = tf.relu6(1)\nelse: x = tf.relu6(2)\n", False),
+    ],
+)
+def test_check_and_migrate_agree(source: str, is_handled: bool, tmp_path) -> None:
+    """`migrate` has a line for what `run --check` doesn't leave to the program, and for no more."""
+    path = tmp_path / "program.py"
+    path.write_text(source)
+    outcomes = {finding.outcome for finding in check(Program(str(path)), as_tf1=False).findings}
+    assert (outcomes <= {Outcome.HANDLED}) is is_handled
+    assert (not migrate(source).findings) is is_handled
+
+
+def test_a_name_that_run_puts_back(tmp_path) -> None:
+    """Under `run` there is a `tf.contrib`: a test for it says nothing of what isn't restored."""
+    path = tmp_path / "program.py"
+    path.write_text(f"{TF}x = tf.contrib.quantize.f() if hasattr(tf, 'contrib') else 1\n")
+    (finding,) = check(Program(str(path)), as_tf1=False).findings
+    assert finding.outcome is Outcome.REFUSED
+    assert not migrate(path.read_text()).findings
