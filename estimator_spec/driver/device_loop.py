@@ -11,6 +11,7 @@ run on the host.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -125,10 +126,15 @@ def evaluate(replicas: Replicas, batches: ReplicaInputs) -> tuple[EstimatorSpec,
 
 
 def predict(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:
-    """Builds the predictions of a batch on all replicas, without those of its padding."""
+    """Builds the predictions of a batch on all replicas, without those of its padding.
+
+    Raises:
+        ValueError: a prediction is a scalar, so the replicas' can't be concatenated.
+    """
     parts = batches.next()
     step = replicas.step(parts)
     assert step.predictions is not None
+    _check_batch_dimension(step.predictions[0])
     real = [
         outputs
         if part.examples is None
@@ -144,6 +150,19 @@ def predict(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:
         scaffold=_scaffold(step),
         prediction_hooks=hooks,
     )
+
+
+def _check_batch_dimension(predictions: Any) -> None:
+    """Checks that the predictions of a replica can be put after those of another one."""
+    named = isinstance(predictions, Mapping)
+    for name, tensor in predictions.items() if named else [("", predictions)]:
+        if tensor.shape.rank == 0:
+            raise ValueError(
+                f"The prediction{f' {name!r}' if named else ''} has no batch dimension, and the "
+                "predictions of several replicas are put one after the other: give it a value for "
+                "each example. Without replicas (host_replicas=None, use_tpu=False), "
+                "yield_single_examples=False gets each batch as it is."
+            )
 
 
 class LoopLengthHook(tf1.train.SessionRunHook):

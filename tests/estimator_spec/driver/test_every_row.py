@@ -11,6 +11,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
+from estimator_spec.driver import evaluation, predictor
+from estimator_spec.experimental import InMemoryEvaluatorHook
 
 tf1 = tf.compat.v1
 PIPELINES = es.InputPipelineConfig
@@ -147,13 +149,11 @@ def tpu_model(features, labels, mode, params):
     return es.TPUEstimatorSpec(mode, x, tf.reduce_mean(x), train_op, eval_metrics=given)
 
 
-def tpu_estimator(directory, size, replicas=None, **tpu_config):
+def tpu_estimator(directory, size, replicas=None, model=tpu_model, **tpu_config):
     """Returns a TPUEstimator with batches of `size` rows on replicas of the host."""
     config = es.RunConfig(tpu_config=es.TPUConfig(**tpu_config))
     sizes = {f"{mode}_batch_size": size for mode in ("train", "eval", "predict")}
-    return es.TPUEstimator(
-        tpu_model, directory, config, use_tpu=False, host_replicas=replicas, **sizes
-    )
+    return es.TPUEstimator(model, directory, config, use_tpu=False, host_replicas=replicas, **sizes)
 
 
 V1 = {}
@@ -175,12 +175,98 @@ def test_evaluation_on_host_replicas(trained, tpu_config, rows, size, replicas):
     assert {**found, "batches": expected.expected["batches"]} == expected
 
 
-@pytest.mark.parametrize("tpu_config", [V1, V2, BROADCAST], ids=["V1", "V2", "BROADCAST"])
-@pytest.mark.parametrize(("rows", "replicas"), [(8, 2), (9, 2), (3, 2), (1, 4), (10, 4), (5, None)])
-def test_predictions(trained, tpu_config, rows, replicas):
+@pytest.mark.parametrize(
+    ("tpu_config", "rows", "replicas", "single"),
+    [
+        (tpu_config, rows, replicas, single)
+        for tpu_config in (V1, V2, SLICED, BROADCAST)
+        for rows, replicas in [(8, 2), (9, 2), (3, 2), (1, 4), (10, 4), (5, None)]
+        if replicas or tpu_config is not SLICED  # which slices for replicas
+        for single in ([True, False] if rows in (9, 5) else [True])
+    ],
+)
+def test_predictions(trained, tpu_config, rows, replicas, single):
     """A prediction of a TPUEstimator yields each row once, in order, and no padding."""
     estimator = tpu_estimator(trained, 4, replicas, **tpu_config)
-    found = list(estimator.predict(lambda params: batches(rows, params["batch_size"])))
-    assert [int(each["x"]) for each in found] == list(range(rows))
-    assert [int(each["ids"]) for each in found] == list(range(rows))
-    assert [float(each["text"]) for each in found] == list(range(rows))
+    found = list(
+        estimator.predict(
+            lambda params: batches(rows, params["batch_size"]), yield_single_examples=single
+        )
+    )
+    if single:
+        found = [{key: [value] for key, value in each.items()} for each in found]
+    for key in ("x", "ids", "text"):
+        assert [float(value) for each in found for value in each[key]] == list(range(rows))
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("single", [True, False])
+def test_prediction_without_examples(trained, named, single):
+    """A scalar, which replicas can't put after each other's, is an error that names it."""
+
+    def summed(features, labels, mode, params):
+        spec = tpu_model(features, labels, mode, params)
+        total = tf.reduce_sum(features["x"])
+        return spec._replace(predictions={**spec.predictions, "total": total} if named else total)
+
+    estimator = tpu_estimator(trained, 4, 2, summed)
+    what = "The prediction 'total'" if named else "The prediction"
+    with pytest.raises(ValueError, match=f"{what} has no batch .*yield_single_examples=False"):
+        list(estimator.predict(lambda params: batches(4, 4), yield_single_examples=single))
+
+
+@pytest.mark.parametrize(("rows", "size"), [(7, 3), (6, 3), (1, 4)])
+def test_prediction_of_batches(trained, rows, size):
+    """An Estimator yields the batches of the input, the last, smaller one included."""
+    estimator = es.Estimator(model_fn, trained)
+    found = list(estimator.predict(lambda: batches(rows, size), yield_single_examples=False))
+    starts = range(0, rows, size)
+    expected = [list(range(start, min(start + size, rows))) for start in starts]
+    assert [each["x"].tolist() for each in found] == expected
+    assert [each["ids"].tolist() for each in found] == expected
+
+
+def test_predictor(trained):
+    """A predictor returns each row of a call once, in order, for calls of any size."""
+
+    def receive():
+        x = tf1.placeholder(tf.float32, [None])
+        ids = tf.sparse.from_dense(tf.cast(x[:, tf.newaxis], tf.int64) + 1)
+        features = {"x": x, "ids": ids, "text": tf.strings.as_string(x)}
+        return es.ServingInputReceiver(features, {"x": x})
+
+    def serving_model(features, labels, mode):
+        spec = model_fn(features, labels, mode)
+        output = es.export.PredictOutput(spec.predictions)
+        return spec._replace(export_outputs={"serving_default": output})
+
+    predict = predictor.from_estimator(es.Estimator(serving_model, trained), receive)
+    for rows in RANDOM.randint(1, 9, size=5):
+        values = RANDOM.permutation(rows).astype(np.float32)
+        found = predict({"x": values})
+        for key in ("x", "ids", "text"):
+            np.testing.assert_array_equal(found[key].astype(np.float32), values)
+    predict.session.close()
+
+
+@pytest.mark.parametrize("kind", ["Estimator", "TPUEstimator", "host_replicas"])
+@pytest.mark.parametrize(("rows", "size"), [(7, 4), (8, 4), (1, 4)])
+def test_evaluation_in_memory(tmp_path, monkeypatch, kind, rows, size):
+    """An evaluation within a training counts each row once, each time."""
+    found = []
+
+    def record(directory, results, checkpoint):
+        del directory, checkpoint
+        found.append(results)
+
+    monkeypatch.setattr(evaluation, "write_summaries", record)
+    estimator = es.Estimator(model_fn, str(tmp_path))
+    if kind != "Estimator":
+        estimator = tpu_estimator(str(tmp_path), size, 2 if kind == "host_replicas" else None)
+    hook = InMemoryEvaluatorHook(estimator, lambda params: batches(rows, size), every_n_iter=1)
+    estimator.train(lambda params: batches(8, 4, drop=True).repeat(), hooks=[hook], steps=2)
+    assert len(found) > 2
+    expected = expected_metrics(rows, size).expected
+    for each in found:
+        for key in ("mean", "mean_id", "below_three", "rows", "loss"):
+            assert each[key] == pytest.approx(expected[key], rel=1e-6)
