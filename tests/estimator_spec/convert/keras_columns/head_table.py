@@ -22,6 +22,7 @@ FEATURES = {
     "x": X,
     "weight": np.linspace(0.5, 2, SIZE).astype(np.float32),
     "word": np.array(["ant", "bee", "cow"] * (SIZE // 3)),
+    "words": np.array([["ant", "bee"], ["cow", "cow"], ["bee", ""]] * (SIZE // 3)),
 }
 IDS = (X * X > 0.3).astype(np.int64)
 NAMES = np.where(IDS == 1, "yes", "no")
@@ -150,13 +151,6 @@ REFUSED_HEADS = {
     "loss_fn": lambda: heads.BinaryClassHead(loss_fn=with_features),
     "inverse_link_fn": lambda: heads.RegressionHead(inverse_link_fn=plus_one),
 }
-DEEP = {"hidden_units": [3], "feature_columns": [fc.numeric_column("x")]}
-
-
-def word() -> Any:
-    """Returns a column of words."""
-    return fc.categorical_column_with_hash_bucket("word", 5)
-
 
 RUNNING = no_effect("it is about where and how the estimator runs")
 OF_HEAD = no_effect("the head has it: see HEADS")
@@ -183,11 +177,32 @@ CANNED = {
         moves("layers"),
     ),
 }
+X_COLUMN = fc.numeric_column("x")
+WORDS_COLUMN = fc.categorical_column_with_hash_bucket("words", 5)
+DEEP = {"hidden_units": [3], "feature_columns": [X_COLUMN]}
+WIDE = {"feature_columns": [WORDS_COLUMN]}
+BOTH = {
+    "linear_feature_columns": [WORDS_COLUMN],
+    "dnn_feature_columns": [X_COLUMN],
+    "dnn_hidden_units": [3],
+}
+# The estimator of each argument, those that it needs, and another value than the default.
 LAYERS = {
-    "hidden_units": {"hidden_units": [4, 2]},
-    "feature_columns": {"feature_columns": [fc.numeric_column("x"), fc.numeric_column("weight")]},
-    "activation_fn": {"activation_fn": tf.nn.tanh},
-    "batch_norm": {"batch_norm": True},
+    "hidden_units": ("DNN", DEEP, [4, 2]),
+    "feature_columns": ("DNN", DEEP, [X_COLUMN, fc.numeric_column("weight")]),
+    "activation_fn": ("DNN", DEEP, tf.nn.tanh),
+    "batch_norm": ("DNN", DEEP, True),
+    "dropout": ("DNN", DEEP, 0.25),
+    "sparse_combiner": ("Linear", WIDE, "mean"),
+    "linear_feature_columns": ("DNNLinearCombined", BOTH, [WORDS_COLUMN, X_COLUMN]),
+    "dnn_feature_columns": (
+        *("DNNLinearCombined", BOTH),
+        [X_COLUMN, fc.embedding_column(WORDS_COLUMN, 2)],
+    ),
+    "dnn_hidden_units": ("DNNLinearCombined", BOTH, [4, 2]),
+    "dnn_activation_fn": ("DNNLinearCombined", BOTH, tf.nn.tanh),
+    "dnn_dropout": ("DNNLinearCombined", BOTH, 0.75),
+    "linear_sparse_combiner": ("DNNLinearCombined", BOTH, "sqrtn"),
 }
 CLASSES_OF_MODELS = [
     getattr(module, f"{kind}{task}")

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from argument_table import MOVES, NO_EFFECT
+from argument_table import MOVES, NO_EFFECT, moves
 from estimator_spec import canned, heads
 from estimator_spec.heads.first_generation import contrib
 from head_table import CANNED, CLASSES_OF_MODELS, FEATURES, HEADS, LAYERS, REFUSED_HEADS
@@ -122,19 +122,37 @@ def test_arguments_of_heads_are_refused(argument):
         to_keras(estimator_spec.LinearEstimator(REFUSED_HEADS[argument](), columns))
 
 
+def test_each_argument_of_layers_has_a_number():
+    """Each argument of canned estimators that moves into layers has a case below."""
+    assert {name for name, verdict in CANNED.items() if verdict == moves("layers")} == set(LAYERS)
+
+
+@pytest.mark.parametrize(
+    "generation",
+    [2, pytest.param(1, marks=pytest.mark.nightly("layers are planned as those of generation 2"))],
+)
 @pytest.mark.parametrize("argument", LAYERS)
-def test_arguments_of_layers_move(argument):
+def test_arguments_of_layers_move(argument, generation):
     """Predictions are the estimator's, with another argument of the layers than the default."""
     pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+    keras = pytest.importorskip("keras")
     from estimator_spec.convert import to_keras
 
-    options = {"hidden_units": [3], "feature_columns": [fc.numeric_column("x")], **LAYERS[argument]}
-    estimator = estimator_spec.DNNRegressor(**options)
+    kind, needed, value = LAYERS[argument]
+    make = getattr(GENERATIONS[generation], f"{kind}Regressor")
+    estimator = make(**{**needed, argument: value})
 
     def data():
         return tf.data.Dataset.from_tensor_slices((FEATURES, FEATURES["x"])).batch(6)
 
     estimator.train(data)
     expected = [row["predictions"] for row in estimator.predict(data)]
-    found = to_keras(estimator).predictions(FEATURES)["predictions"]
+    model = to_keras(estimator)
+    found = model.predictions(FEATURES)["predictions"]
     np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
+    dropouts = [each for each in model.core.layers if isinstance(each, keras.layers.Dropout)]
+    assert bool(dropouts) == argument.endswith("dropout")
+    for layer in dropouts:
+        dropped = np.array(layer(np.ones([400, 3], np.float32), training=True))
+        assert np.mean(dropped == 0.0) == pytest.approx(value, abs=0.1)
+        np.testing.assert_allclose(dropped[dropped != 0.0], 1.0 / (1.0 - value), 1e-6)

@@ -162,6 +162,17 @@ def test_an_argument_is_refused(name, argument, verdict):
     assert [difference.what for difference in plan.differences] == [argument]
 
 
+@pytest.mark.parametrize("other", ["clipnorm", "global_clipnorm"])
+def test_two_kinds_of_clipping_are_refused(other):
+    """Keras 2 clips by value beside a norm, and Keras 3 by one of them."""
+    plan = planned(maker("SGD", clipvalue=0.2, **{other: 0.3}))
+    assert plan.optimizer is None
+    (difference,) = plan.differences
+    assert difference.what == "clipvalue" and f"clipvalue or {other}, and not both" in (
+        difference.text
+    )
+
+
 @pytest.mark.parametrize("kind", argument_table.optimizer_classes(), ids=lambda kind: kind.__name__)
 def test_the_table_has_every_argument(kind):
     """Each class of this TensorFlow has a row, and each argument that it takes a verdict."""
