@@ -8,8 +8,10 @@ import re
 import tensorflow as tf
 
 # What an Assert op reports: the message, a condition, the name and the values of a tensor.
-_FAILED = re.compile(r"assertion failed: \[(.+?)\s*\] \[(?:Condition|Tensor) ")
-_VALUES = re.compile(r"\[x \([^)]*\) = \] (\[.*?\])(?: \[y \(|\s*\n|\s*$)")
+_FAILED = re.compile(r"assertion failed: \[(.+?)\s*\] \[(?:(?:Condition|Tensor) |\w+_shape: \])")
+_VALUES = re.compile(
+    r"\[(?:x \([^)]*\) = |(?:labels|weights|loss)_shape: )\] (\[.*?\])(?: \[y \(|\s*\n|\s*$)"
+)
 _OF_HEADS = re.compile(r"[Ll]abels must |(labels|weights|logits) shape must |loss_fn must ")
 
 

@@ -35,6 +35,43 @@ def verified(tensor: Any, *checks: Callable[[], Any]) -> Any:
         return tf.identity(tensor) if assertions else tensor
 
 
+def with_shape(
+    name: str, tensor: Any, expected: Any, message: str, reported: tuple[str, Any]
+) -> Any:
+    """Returns the tensor, after a check of its shape: when it runs, if it isn't known before.
+
+    Errors have the key words of TensorFlow's own heads.
+
+    Args:
+        name: of the tensor, such as 'labels'.
+        tensor: the tensor.
+        expected: its shape, an int32 tensor.
+        message: what the shape must be.
+        reported: name and value of a further shape to report.
+
+    Raises:
+        ValueError: the known shape is another one.
+    """
+    known, static = tensor.shape, tf.get_static_value(expected)
+    rank = expected.shape[0]
+    is_wrong_rank = None not in (known.rank, rank) and known.rank != rank
+    if is_wrong_rank or (static is not None and known.is_fully_defined()):
+        if is_wrong_rank or known.as_list() != list(static):
+            wanted = f"of rank {rank}" if static is None else list(static)
+            raise ValueError(
+                f"{message.rstrip('. ')}, expected_{name}_shape: {wanted}. {name}_shape: {known}."
+            )
+        return tensor
+    found = tf.shape(tensor)
+    # The second op compares by broadcasting.
+    is_right = tf.logical_and(
+        tf.equal(tf.size(found), tf.size(expected)),
+        tf.reduce_all(tf.raw_ops.Equal(x=found, y=expected, incompatible_shape_error=False)),
+    )
+    data = [message, f"{reported[0]}: ", reported[1], f"{name}_shape: ", found]
+    return verified(tensor, lambda: tf.debugging.Assert(is_right, data))
+
+
 def static_int(value: Any) -> int:
     """Returns the known value of an int or of a tensor as an int."""
     return int(tf.get_static_value(value) if tf.is_tensor(value) else value)
@@ -137,7 +174,8 @@ def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> An
         expected = tf.concat([tf.shape(logits)[:-1], [dimension]], 0)
         message = f"labels shape must be {shape}"
         _check_known_shape("Labels", labels, _known_shape(logits, dimension), message)
-        return tf.identity(_with_shape(labels, expected, message), scope)
+        reported = ("expected_labels_shape", expected)
+        return tf.identity(with_shape("labels", labels, expected, message, reported), scope)
 
 
 def _with_last_dimension(tensor: Any, logits: Any, may_lack_it: bool) -> Any:
@@ -174,18 +212,6 @@ def _check_known_shape(
             f"{name} don't fit the examples: {message}, here {tf.TensorShape(expected)}; got "
             f"{tensor.shape}. Return as many as examples in input_fn."
         )
-
-
-def _with_shape(tensor: Any, expected: Any, message: str) -> Any:
-    """Returns the tensor, after a check of its shape: when it runs, if it isn't known before."""
-    static = tf.get_static_value(expected)
-    if static is not None and tensor.shape.is_fully_defined():
-        if tensor.shape.as_list() != list(static):
-            raise ValueError(f"{message}, here {list(static)}; got {tensor.shape}.")
-        return tensor
-    return verified(
-        tensor, lambda: tf.debugging.assert_equal(tf.shape(tensor), expected, message=message)
-    )
 
 
 def check_weight_column(weight_column: Any) -> None:
@@ -273,4 +299,5 @@ def example_weights(
         else:
             known = _known_shape(logits, 1)
             _check_known_shape(f"Weights (feature {key!r})", weights, known, message)
-        return tf.identity(_with_shape(weights, expected, message), scope)
+        reported = ("logits_shape", shape)
+        return tf.identity(with_shape("weights", weights, expected, message, reported), scope)

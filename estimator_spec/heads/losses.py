@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from estimator_spec.common import argument_rules
 from estimator_spec.common.signatures import argument_names
-from estimator_spec.heads.inputs import verified
+from estimator_spec.heads.inputs import with_shape
 
 # Values of `tf.keras.losses.Reduction`; a read of these would choose a Keras for the program.
 AUTO = "auto"
@@ -132,8 +132,5 @@ def call_loss_fn(
         losses = tf.convert_to_tensor(loss_fn(labels=labels, logits=logits, **chosen))
         expected = tf.concat([tf.shape(logits)[:-1], [dimension]], 0)
         message = f"loss_fn must return Tensor of shape [D0, D1, ... DN, {dimension}]. "
-        return verified(
-            losses,
-            lambda: tf.debugging.assert_rank(losses, tf.size(expected), message=message),
-            lambda: tf.debugging.assert_equal(tf.shape(losses), expected, message=message),
-        )
+        reported = ("logits_shape", tf.shape(logits))
+        return with_shape("loss", losses, expected, message, reported)

@@ -85,6 +85,11 @@ class HeadV1:
         Arguments, result and errors are as in `estimator_spec.heads.Head`. The optimizer is a
         `tf.compat.v1.train.Optimizer`.
         """
+        if type(self)._create_tpu_estimator_spec is HeadV1._create_tpu_estimator_spec:
+            raise NotImplementedError(
+                "Subclasses of _Head must implement `create_estimator_spec()` or "
+                "_create_tpu_estimator_spec()."
+            )
         return self._create_tpu_estimator_spec(
             features=features,
             mode=mode,

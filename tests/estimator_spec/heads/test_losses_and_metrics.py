@@ -301,3 +301,41 @@ def test_the_number_of_classes_may_be_a_tensor():
     """A head takes n_classes as a tensor or an array whose value is known."""
     for n_classes in (tf.constant(3), np.int32(3), np.array(3)):
         assert heads.MultiClassHead(n_classes).logits_dimension == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "reported"),
+    [
+        ("labels", [2], r"\[expected_labels_shape: \] \[2 2\] \[labels_shape: \] \[2\]"),
+        ("labels", [3, 2], r"\[expected_labels_shape: \] \[2 2\] \[labels_shape: \] \[3 2\]"),
+        ("weights", [2, 3], r"\[logits_shape: \] \[2 2\] \[weights_shape: \] \[2 3\]"),
+        ("losses", [2], r"\[logits_shape: \] \[2 2\] \[loss_shape: \] \[2\]"),
+        ("losses", [2, 1], r"\[logits_shape: \] \[2 2\] \[loss_shape: \] \[2 1\]"),
+    ],
+    ids=["rank of labels", "labels", "weights", "rank of losses", "losses"],
+)
+def test_shapes_of_a_batch_that_are_reported(name, shape, reported):
+    """A shape that only a step knows is an error with key words of TensorFlow's own heads."""
+    shapes = {"labels": [2, 2], "weights": [2, 1], "losses": [2, 2], name: shape}
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        given = {
+            each: tf.compat.v1.placeholder_with_default(np.ones(dims, np.float32), None)
+            for each, dims in shapes.items()
+        }
+
+        def loss_fn(labels, logits):
+            with tf.control_dependencies([labels]):
+                return tf.identity(given["losses"])
+
+        column = tf.feature_column.numeric_column("w", shape=(shapes["weights"][-1],))
+        head = heads.RegressionHead(label_dimension=2, weight_column=column, loss_fn=loss_fn)
+        loss = head.loss(given["labels"], np.ones([2, 2], np.float32), {"w": given["weights"]})
+        with pytest.raises(tf.errors.InvalidArgumentError, match=reported):
+            session.run(loss)
+
+
+def test_a_loss_of_known_shape():
+    """A loss of another shape is an error at once, where the shape is known."""
+    head = heads.RegressionHead(loss_fn=lambda labels, logits: tf.constant([1.0, 2.0, 3.0]))
+    with pytest.raises(ValueError, match=r"D0, D1.* expected_loss_shape: .*loss_shape: \(3,\)"):
+        head.loss(LOGITS, LOGITS)

@@ -162,3 +162,14 @@ def test_old_names():
         assert prediction_keys.PredictionKeys.CLASS_IDS == "class_ids"
         assert base_head.Head is tf.estimator.Head is heads.Head
         assert regression_head.PoissonRegressionHead is heads.PoissonRegressionHead
+
+
+def test_a_head_without_a_spec():
+    """A subclass that has neither form of a spec is an error that names both."""
+
+    class Incomplete(first_generation.base.HeadV1):
+        name, logits_dimension = "incomplete", 1
+        create_loss = None
+
+    with pytest.raises(NotImplementedError, match="Subclasses of _Head must implement"):
+        Incomplete().create_estimator_spec({}, "train", None)
