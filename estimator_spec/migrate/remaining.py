@@ -60,7 +60,7 @@ def _is_about(text: str, name: str) -> bool:
 
 def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
     """Yields offset and full name of each name that is missing, and what is known of it."""
-    tree = ast.parse(program.source)
+    tree = program.tree
     handling = handling_of(program, tree)
     for binding in program.bindings:
         start = program.statements[binding.statement].start
