@@ -28,6 +28,8 @@ _FILE = os.path.join(os.path.dirname(__file__), "tensorflow_names.z")
 _ANY = "*"
 # Parts of TensorFlow that don't belong to an API version, and what all versions of the API lost.
 _NOT_BY_API = ("compat", "contrib", "core", "estimator", "lite", "python", "tools", "tsl")
+# Packages that can be imported, and that the module `tensorflow` has no attributes for.
+IMPORTED_ONLY = ("core", "python")
 
 
 class _Place(NamedTuple):

@@ -70,8 +70,6 @@ def main(arguments: Sequence[str]) -> int:
         results = list(runner.migrate_files([file for file, _ in found], rules, options.jobs))
     except (ValueError, FileNotFoundError) as error:
         parser.error(str(error))
-    except ImportError as error:
-        parser.exit(2, f"{error}\n")
     if options.write or options.outtree:
         tree = options.outtree
         files.remove_left(os.path.join(tree, place) if tree else file for file, place in found)

@@ -76,7 +76,7 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
         SourceError: the source isn't Python 3.
     """
     place = options.place
-    program = syntax.parse(source, place.neighbours, place.api)
+    parsed = program = syntax.parse(source, place.neighbours, place.api)
     if not program.bindings and not program.unfollowed:
         return Migrated(source)
     exported = program.exported | options.exported
@@ -94,7 +94,9 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
     done, findings = rewriter.run()
     findings = tuple(sorted({*findings, *found}))
     if not options.only:
-        result = syntax.parse(edits.apply(source, done), place.neighbours, place.api)
+        result = parsed
+        if done:
+            result = syntax.parse(edits.apply(source, done), place.neighbours, place.api)
         remain = remaining.findings(source, done, result, program.api, findings)
         findings = tuple(sorted({*findings, *remain}))
     if options.markers:
@@ -104,7 +106,8 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
             dataclasses.replace(edit, text=edit.text.replace("\n", "\r\n")) for edit in done
         )
     new = edits.apply(source, done)
-    ast.parse(new)  # The rules may only write Python.
+    if done:
+        ast.parse(new)  # The rules may only write Python.
     return Migrated(new, edits.rewrites(source, done), findings)
 
 

@@ -75,11 +75,14 @@ class Programs:
     Args:
         paths: the files.
         notebooks: the syntax trees of those that are notebooks.
+        sources: parses the files.
     """
 
-    def __init__(self, paths: Sequence[str], notebooks: Mapping[str, ast.Module]) -> None:
+    def __init__(
+        self, paths: Sequence[str], notebooks: Mapping[str, ast.Module], sources: Sources
+    ) -> None:
         self._shown = {os.path.realpath(path): path for path in paths}
-        self._sources = Sources()
+        self._sources = sources
         self._summaries: dict[str, Summary] = {}
         self._files: dict[str, _File] = {}
         self._reached: dict[str, frozenset[str]] = {}  # by each given file as the main one

@@ -23,6 +23,7 @@ from estimator_spec.program_source.expressions import last_name
 
 NAME = "remaining-names"
 _GUIDE = "imports-that-arent-supported"
+_IMPORTED_ONLY = [[name] for name in tensorflow_names.IMPORTED_ONLY]
 _KERAS = ("tensorflow.keras.", "tensorflow.compat.v2.keras.")
 
 
@@ -59,7 +60,7 @@ def _is_about(text: str, name: str) -> bool:
 
 def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
     """Yields offset and full name of each name that is missing, and what is known of it."""
-    tree = ast.parse(program.source)
+    tree = program.tree
     handling = handling_of(program, tree)
     for binding in program.bindings:
         start = program.statements[binding.statement].start
@@ -72,6 +73,10 @@ def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
         for number, name in zip(use.bindings, use.names, strict=True):
             if program.bindings[program.import_of(number)].form is Form.OWN and api is Api.TF1:
                 name = program_api.name_in_tf1(name)
+            if _is_read_of_tensorflow(program.bindings[number].full, name):
+                if not handling.handles_read(name, use.start):
+                    yield use.start, name, f"is no attribute of tensorflow: import {name}."
+                continue
             # Where a name was bound to something missing it is reported already.
             is_said = _missing(program.bindings[number].full) is not None
             reason = None if is_said else _missing(name)
@@ -95,6 +100,16 @@ def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
             advice = unsupported_names.advice(*name.rpartition(".")[::2])
             # The rule's words: a marker of it stands above the line already.
             yield offset, canonical(name), f"isn't restored: it can be imported, not used. {advice}"
+
+
+def _is_read_of_tensorflow(bound: str, name: str) -> bool:
+    """Returns whether a name of a package that can only be imported is read as an attribute.
+
+    Args:
+        bound: the full name that the expression's first name is bound to.
+        name: the full name of the expression.
+    """
+    return bound == "tensorflow" and name.split(".")[1:2] in _IMPORTED_ONLY
 
 
 def _is_stand_in(name: str) -> bool:

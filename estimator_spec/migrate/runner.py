@@ -9,10 +9,12 @@ import contextlib
 import dataclasses
 import gc
 import multiprocessing
+import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from estimator_spec.common import program_files, syntax_advice
+from estimator_spec.common import syntax_advice
+from estimator_spec.common.program_files import Sources
 from estimator_spec.migrate import files, migration, notebook_text, notebooks
 from estimator_spec.migrate.migration import Options
 from estimator_spec.migrate.program import ROOTS
@@ -22,11 +24,7 @@ from estimator_spec.migrate.syntax import SourceError
 
 
 def migrate_file(path: str, options: Options) -> Result:
-    """Returns the migration of a module or a notebook; the file stays as it is.
-
-    Raises:
-        ImportError: an optional package isn't installed; the message names the extra.
-    """
+    """Returns the migration of a module or a notebook; the file stays as it is."""
     try:
         source = files.SourceFile(path).text
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
@@ -45,8 +43,6 @@ def migrate_file(path: str, options: Options) -> Result:
             done = migration.migrate(source, options)
     except SourceError as error:
         return Failed(path, _reason(path, source, error))
-    except ImportError:
-        raise
     except Exception as error:  # A fault of a rule must not end the run of the other files.
         return Failed(path, f"a rule failed, please report it: {type(error).__name__}: {error}")
     if done.source == source:
@@ -66,18 +62,19 @@ def _reason(path: str, source: str, error: SourceError) -> str:
     return f"isn't Python 3: {error}"
 
 
-def imported_names(paths: Sequence[str]) -> frozenset[str]:
+def imported_names(paths: Sequence[str], sources: Sources) -> frozenset[str]:
     """Returns the names that files import from, or read of, modules other than TensorFlow's.
 
     A module of the program may get such a name from an import of its own.
 
     Args:
         paths: the files; those that can't be parsed are left out.
+        sources: parses them, once.
     """
     found: set[str] = set()
     for path in paths:
         try:
-            tree = program_files.parse(path)
+            tree = sources.parse(os.path.realpath(path))
         except (OSError, SyntaxError, RecursionError):
             continue
         nodes = list(ast.walk(tree))
@@ -112,7 +109,7 @@ def _notebooks(paths: Sequence[str]) -> dict[str, ast.Module]:
         if path.endswith(".ipynb"):
             from estimator_spec.migrate import notebooks
 
-            with contextlib.suppress(OSError, SyntaxError, ValueError, ImportError):
+            with contextlib.suppress(OSError, SyntaxError, ValueError):
                 found[path] = ast.parse(notebooks.python_source(files.SourceFile(path).text))
     return found
 
@@ -124,13 +121,12 @@ def migrate_files(paths: Sequence[str], options: Options, jobs: int = 1) -> Iter
         paths: modules and notebooks.
         options: the rules to apply.
         jobs: number of processes.
-
-    Raises:
-        ImportError: an optional package isn't installed; the message names the extra.
     """
     modules = [path for path in paths if not path.endswith(".ipynb")]
-    options = dataclasses.replace(options, exported=options.exported | imported_names(modules))
-    programs = Programs(paths, _notebooks(paths))
+    sources = Sources()
+    imported = imported_names(modules, sources)
+    options = dataclasses.replace(options, exported=options.exported | imported)
+    programs = Programs(paths, _notebooks(paths), sources)
     each = [dataclasses.replace(options, place=programs.place(path)) for path in paths]
     if jobs == 1 or len(paths) < 2:
         yield from map(migrate_file, paths, each)

@@ -11,7 +11,7 @@ import pytest
 from estimator_spec.migrate import notebook_text, notebooks
 from estimator_spec.migrate.migration import Options
 
-nbformat = pytest.importorskip("nbformat", reason="needs the extra migrate")
+nbformat = pytest.importorskip("nbformat", reason="needs the extra test")
 
 CELLS = [
     "%matplotlib inline\n!pip install 'tensorflow' \\\n    numpy\nimport tensorflow as tf",

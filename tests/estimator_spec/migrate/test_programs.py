@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from estimator_spec.common.program_files import Program
+from estimator_spec.common import program_files
+from estimator_spec.common.program_files import Program, Sources
 from estimator_spec.legacy import program_api
 from estimator_spec.migrate import cli, runner
 from estimator_spec.migrate.migration import Options
@@ -129,7 +130,7 @@ def test_two_programs_in_a_directory(tmp_path: Path) -> None:
     old = f"{TF2}import mine, shared\ntf.Session()\n{GUARD}"
     new = f"{TF2}import other, shared\nprint(tf.nn)\n{GUARD}"
     paths = write(tmp_path, old=old, new=new, mine=TF2 + DROP, other=TF2 + DROP, shared=TF2 + DROP)
-    programs = Programs(paths, {})
+    programs = Programs(paths, {}, Sources())
     apis = {Path(path).stem: programs.place(path).api for path in paths}
     either = {"shared": Api.EITHER}
     assert apis == {"old": Api.TF1, "mine": Api.TF1, "new": Api.TF2, "other": Api.TF2, **either}
@@ -262,3 +263,14 @@ def test_several_processes_read_the_same(tmp_path: Path) -> None:
     one = list(runner.migrate_files(paths, Options()))
     assert list(runner.migrate_files(paths, Options(), jobs=2)) == one
     assert all(isinstance(result, Changed) for result in one)
+
+
+def test_files_are_read_once(tmp_path, monkeypatch):
+    """What files import from each other, and their programs, come from one parse of each."""
+    (tmp_path / "main.py").write_text("from own import tf\ntf.nn.relu(1)\n")
+    (tmp_path / "own.py").write_text(TF2)
+    paths = [str(tmp_path / name) for name in ("main.py", "own.py")]
+    parsed, parse = [], program_files.parse
+    monkeypatch.setattr(program_files, "parse", lambda path: parsed.append(path) or parse(path))
+    list(runner.migrate_files(paths, Options()))
+    assert sorted(parsed) == paths

@@ -39,6 +39,22 @@ def remaining(source: str) -> list[str]:
         ),
         ("import tensorflow as tf\ntf.relu6(1)\n", ["2:1 tensorflow.relu6"]),
         (
+            "import tensorflow as tf\nx = tf.python.ops.math_ops.add(1, 2)\n",
+            ["2:5 tensorflow.python.ops.math_ops.add"],
+        ),
+        (
+            "import tensorflow as tf\np = tf.python.ops\np.math_ops.add(1, 2)\n",
+            ["2:5 tensorflow.python.ops"],
+        ),
+        (
+            "import tensorflow.python.ops.math_ops\ntensorflow.python.ops.math_ops.add(1, 2)\n",
+            ["2:1 tensorflow.python.ops.math_ops.add"],
+        ),
+        (
+            "import tensorflow as tf\ntf.core.framework.summary_pb2.Summary()\n",
+            ["2:1 tensorflow.core.framework.summary_pb2.Summary"],
+        ),
+        (
             "import tensorflow as tf\nf = tf.data.experimental.latency_stats\nf('a')\n",
             ["2:5 tensorflow.data.experimental.latency_stats"],
         ),
@@ -64,6 +80,9 @@ def test_names_that_are_gone(source: str, places: list[str]) -> None:
         "import tensorflow as tf\ntf.nn.relu(1)\ntf.keras.ops.relu(1)\n",
         "from tensorflow.core.framework import summary_pb2\nsummary_pb2.Summary()\n",
         "from tensorflow.python.framework import ops\nops.Tensor\n",
+        "from tensorflow import python\nimport tensorflow.python.ops.math_ops as m\n"
+        "python.ops.math_ops.add(1, 2)\nm.add(1, 2)\n",
+        "import tensorflow as tf\nx = tf.python if hasattr(tf, 'python') else None\n",
         "try:\n    from tensorflow.python.ops import gone\nexcept ImportError:\n    gone = 1\n",
         "import tensorflow as tf\nif hasattr(tf, 'relu6'):\n    x = tf.relu6\n",
     ],

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from estimator_spec.common import program_files
-from estimator_spec.common.program_files import Program
+from estimator_spec.common.program_files import Program, Sources
 from estimator_spec.legacy import program_api, program_names
 from estimator_spec.migrate import syntax
 from estimator_spec.migrate.program import Api
@@ -313,7 +313,7 @@ def test_the_api_of_made_programs(start: int, tmp_path: Path) -> None:
         main = write(made(seed), folder)
         paths = [str(path) for path in sorted(folder.rglob("*.py"))]
         of_tf1.append(program_api.uses_tf1_names(Program(str(main))))
-        assert (Programs(paths, {}).place(str(main)).api is Api.TF1) is of_tf1[-1]
+        assert (Programs(paths, {}, Sources()).place(str(main)).api is Api.TF1) is of_tf1[-1]
     assert 5 < sum(of_tf1) < 58
 
 
