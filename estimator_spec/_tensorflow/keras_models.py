@@ -56,14 +56,14 @@ def compile_arguments(model: Any) -> dict[str, Any]:
     return dict(model._get_compile_args())
 
 
-def clone(package: Any, model: Any, inputs: list[Any] | None, custom_objects: Any) -> Any:
+def clone(package: Any, model: Any, inputs: Any, custom_objects: Any) -> Any:
     """Returns an uncompiled copy of a model on the default graph's inputs.
 
     Args:
         package: Keras, as `package_of` returns it.
         model: a functional, sequential or subclassed model. One that can't be copied by its
             configuration is rebuilt in place and returned; `restore` undoes that.
-        inputs: the input tensors, in the model's order; None makes placeholders.
+        inputs: the input tensors, in the model's order or by name; None makes placeholders.
         custom_objects: classes and functions by their names in configurations.
     """
     # `clone_model` is public, but handles no subclassed models.

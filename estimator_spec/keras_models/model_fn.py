@@ -56,7 +56,11 @@ class KerasModelFn:
         self._package.backend.set_learning_phase(int(mode == ModeKeys.TRAIN))
         features, weights = tensors.split_weights(features)
         names, dtypes = self._inputs()
-        inputs = tensors.in_order(features, names, "input", dtypes)
+        structure = self._model.inputs
+        if isinstance(features, Mapping) and (structure is None or isinstance(structure, Mapping)):
+            inputs: Any = tensors.by_name(features, features if structure is None else structure)
+        else:
+            inputs = tensors.in_order(features, names, "input", dtypes)
         model = keras_models.clone(self._package, self._model, inputs, self._custom_objects)
         try:
             predictions = dict(zip(model.output_names, model.outputs, strict=True))

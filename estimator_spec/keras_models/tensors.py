@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -57,6 +57,22 @@ def in_order(
     if len(dtypes) == len(tensors):
         tensors = [_cast(tensor, dtype) for tensor, dtype in zip(tensors, dtypes, strict=True)]
     return tensors
+
+
+def by_name(features: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Returns features for a model that takes a dictionary.
+
+    Args:
+        features: tensors by name.
+        names: those that the model takes.
+
+    Raises:
+        ValueError: `features` lacks a name.
+    """
+    expected = list(names)
+    _check_names(features, expected, "input")
+    tensors = in_order([features[name] for name in expected], None, "input") or []
+    return dict(zip(expected, tensors, strict=True))
 
 
 def _word(kind: str) -> str:

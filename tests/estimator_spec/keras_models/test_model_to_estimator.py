@@ -149,6 +149,26 @@ def test_subclassed_models(tmp_path):
         np.testing.assert_array_equal(variable.numpy(), value)
 
 
+class LineOfFeature(Line):
+    """A subclassed model that takes a dictionary."""
+
+    def call(self, inputs):
+        """Returns predictions."""
+        return self.dense(inputs["x"])
+
+
+def test_a_subclassed_model_of_a_dictionary(tmp_path):
+    """A model that no data has built gets the features by their names, as in TensorFlow 2.15."""
+    model = LineOfFeature()
+    model.compile(keras.optimizers.legacy.SGD(0.1), "mse")
+    estimator = estimator_spec.model_to_estimator(
+        model, model_dir=tmp_path, checkpoint_format="saver"
+    )
+    named = {"x": X, "unused": Y}
+    found = estimator.evaluate(lambda: tf.data.Dataset.from_tensors((named, Y)))
+    assert found["loss"] == pytest.approx(np.mean((X.sum(1, keepdims=True) - Y) ** 2), rel=1e-5)
+
+
 def test_weights_of_examples(tmp_path):
     """Features with `sample_weights` weigh the loss and the weighted metrics."""
     weights = np.array([0.0] * 4 + [2.0] * 4, np.float32)
