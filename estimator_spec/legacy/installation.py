@@ -203,8 +203,10 @@ def _install_names(state: State, changes: ReversibleChanges) -> None:
         if name not in sys.modules:
             changes.set_module(name, modules[0])
         for module in modules:
+            # Not hasattr: TensorFlow 2.15's wrappers of modules remember names that were removed.
+            present = frozenset() if state.replace else frozenset(dir(module))
             for attribute, get in table[name].items():
-                if state.replace or not hasattr(module, attribute):
+                if attribute not in present:
                     changes.set_attribute(module, attribute, get())
     for name, module in created.items():
         changes.set_module(name, module)
