@@ -31,7 +31,7 @@ else:
 
 @dataclass(frozen=True)
 class _Guards:
-    """What surrounds a place, the innermost last.
+    """Handlers and conditions around a place in the source, the innermost last.
 
     Attributes:
         handlers: `try` and `with` statements whose body has the place, in the same function.

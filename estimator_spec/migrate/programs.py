@@ -48,7 +48,7 @@ class Place:
 
 @dataclass
 class _File:
-    """What is known of a file.
+    """Facts of a source file that decide which program it is part of.
 
     Attributes:
         is_of_tf1: whether it uses names that only TensorFlow 1 had.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the source of a program means: which name is bound to what, in every scope and module.
+"""Resolves the names in the source of a program, in every scope and module, without running it.
 
 `run`, `run --check`, `doctor` and `migrate` read programs by these functions, which need neither
 TensorFlow nor another package. `scopes` finds the scopes of a module and what each binds, `flow`

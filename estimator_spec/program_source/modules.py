@@ -16,7 +16,7 @@ from estimator_spec.program_source.scopes import Scopes
 
 
 class Summary(NamedTuple):
-    """What other modules can read of a module.
+    """Names that other modules can import from a module.
 
     Attributes:
         exports: the names that it binds.

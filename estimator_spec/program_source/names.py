@@ -16,7 +16,7 @@ ROOTS = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns", 
 
 
 class Value(NamedTuple):
-    """What a name may be bound to.
+    """Object of TensorFlow, or module of the program, that a name may be bound to.
 
     Attributes:
         full: the full dotted name, of `ROOTS` or of a module of the program.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What names are bound to at a point of the flow through a module."""
+"""Bindings of names at a point of the control flow of a module."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def joined(states: Sequence[State]) -> State:
 
 
 class Frame:
-    """What a scope's names are bound to at a point of the flow.
+    """Bindings of a scope's names at a point of the control flow.
 
     Attributes:
         scope: the scope.

@@ -38,7 +38,7 @@ def is_parameter_server(strategy: Any) -> bool:
 
 
 class CopyOfRunConfig(Protocol):
-    """What a program's copy of the old `RunConfig` has, and ours hasn't."""
+    """Methods that only a program's copy of TensorFlow's `RunConfig` has."""
 
     def _init_distributed_setting_from_environment_var(self, tf_config: dict[str, Any]) -> None:
         """Sets the properties of this process' task, but for those of the session."""

@@ -71,7 +71,7 @@ def compare(
 
 
 class Trained(NamedTuple):
-    """What a copy of the estimator became.
+    """Result of the further training of a copy of the estimator.
 
     Attributes:
         batches: the batches of its steps.
