@@ -56,7 +56,11 @@ _CLIPPED_SUMS = (
     "the estimator clips the gradient of each lookup before it sums them, and Keras clips the sum: "
     "rows of {tables}, which several columns look up, train differently"
 )
-_ROWS = "on JAX and torch, rows that a step doesn't look up change, too"
+_ROWS = (
+    "rows with a gradient of 0 change, too: row 0 of a table where an example has fewer ids than "
+    "others, and rows of ids that the estimator leaves out for their weights; on JAX and torch all "
+    "rows that a step doesn't look up"
+)
 
 RULES = {
     "AdadeltaOptimizer": Rule(
