@@ -73,14 +73,19 @@ def run_config(model_dir: str) -> Any:
     )
 
 
-def make_estimator(model_dir: str, columns: list[Any]) -> Any:
+def make_estimator(config: Any, columns: list[Any]) -> Any:
     """Returns the estimator."""
     model_fn = census_model.model_fn_builder(
-        columns, model_dir, FLAGS.learning_rate, FLAGS.train_steps, FLAGS.use_tpu, FLAGS.dropout
+        columns,
+        config.model_dir,
+        FLAGS.learning_rate,
+        FLAGS.train_steps,
+        FLAGS.use_tpu,
+        FLAGS.dropout,
     )
     return tpu_estimator.TPUEstimator(
         model_fn=model_fn,
-        config=run_config(model_dir),
+        config=config,
         use_tpu=FLAGS.use_tpu,
         train_batch_size=FLAGS.batch_size,
         eval_batch_size=FLAGS.eval_batch_size,
@@ -131,9 +136,10 @@ def main(argv: list[str]) -> None:
     tf1.logging.set_verbosity(tf1.logging.INFO)
     random.seed(FLAGS.seed)  # from which tf1.layers takes the seeds of its initial values
     model_dir = FLAGS.model_dir or tempfile.mkdtemp(prefix="census_")
+    config = run_config(model_dir)
     columns = census_model.embedding_columns(FLAGS.data_dir)
     has_core = FLAGS.use_tpu or FLAGS.embedding_core is not None
-    estimator = make_estimator(model_dir, columns)
+    estimator = make_estimator(config, columns)
 
     def input_fn(file_name: str, is_training: bool) -> Any:
         return census_data.input_fn_builder(

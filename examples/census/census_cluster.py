@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
         return census_data.input_fn_builder(FLAGS.data_dir, file_name, is_training, FLAGS.use_tpu)
 
     result = tpu_estimator.train_and_evaluate(
-        census.make_estimator(FLAGS.model_dir, columns),
+        census.make_estimator(census.run_config(FLAGS.model_dir), columns),
         tpu_estimator.TrainSpec(
             input_fn(census_data.TRAIN_FILE, True), max_steps=FLAGS.train_steps
         ),

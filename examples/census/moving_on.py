@@ -163,7 +163,9 @@ def main(argv: list[str]) -> None:
         del params
         return batches(census_data.TEST_FILE, FLAGS.rows, False).take(1)
 
-    predictions = census.make_estimator(model_dir, columns).predict(test_input_fn)
+    predictions = census.make_estimator(census.run_config(model_dir), columns).predict(
+        test_input_fn
+    )
     expected = [float(prediction["probability"][0]) for prediction in predictions]
 
     batch, _ = next(iter(test_input_fn({})))
