@@ -23,10 +23,11 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Runs the program briefly in a process of its own; returns its model_dir and output."""
+    """Runs the program briefly in a process of its own; returns its model_dir, output and log."""
     model_dir = tmp_path_factory.mktemp("census")
-    output = run("census.py", f"--model_dir={model_dir}", *BRIEF)
-    return model_dir, output
+    log = []
+    output = run("census.py", f"--model_dir={model_dir}", *BRIEF, log=log)
+    return model_dir, output, "".join(log)
 
 
 def test_it_learns(finished):
@@ -34,6 +35,12 @@ def test_it_learns(finished):
     auc = re.search(r"test AUC.*\n.*\n(\S+)", finished[1])
     assert auc is not None
     assert float(auc[1]) > 0.89
+
+
+def test_its_log_asks_for_nothing(finished):
+    """The log has no notice of what an Estimator is made of, on which nobody can act."""
+    assert "Saving checkpoints for 300" in finished[2]
+    assert [line for line in finished[2].splitlines() if "deprecated" in line] == []
 
 
 def test_another_process_serves_the_same(finished):
@@ -71,13 +78,15 @@ def test_a_cluster_learns_as_one_process(finished, tmp_path):
     assert checkpoints.inspect(str(tmp_path)).global_step >= 300
 
 
-def run(program, *arguments, before=()):
+def run(program, *arguments, before=(), log=None):
     """Runs a program of the example in a process of its own; returns its output."""
     command = [*before, str(EXAMPLE / program), *arguments]
     environment = {k: v for k, v in os.environ.items() if k != "TF_USE_LEGACY_KERAS"}
     environment["PYTHONPATH"] = str(ROOT)
     done = forking_python.run(command, env=environment, timeout=800)
     assert done.returncode == 0, done.stderr[-6000:]
+    if log is not None:
+        log.append(done.stderr)
     return done.stdout
 
 
