@@ -34,7 +34,7 @@ _NOTE = ".tpu_columns.kept-"
 AUTHOR = {"written by": "tpu-columns"}
 _BUNDLE = r"(index|data-\d+-of-\d+)(\.tempstate\d+)?"
 _PARTS = rf"part-\d+-of-\d+\.{_BUNDLE}"
-_PROGRAM = r"((model|serve)\.py|report\.(md|html))"
+_PROGRAM = r"((model|serve)\.py|report\.(md|html)|vocabularies/[^/]+\.txt)"
 
 _LOG = logging.getLogger("tensorflow")  # TensorFlow's, without its import
 
@@ -49,10 +49,8 @@ class Job(enum.Enum):
         r"saved_model\.pb(txt)?|fingerprint\.pb|assets(\.extra)?/.+"
         rf"|variables/(variables\.{_BUNDLE}|variables_temp/{_PARTS})"
     )
-    KERAS_PROGRAM = (
-        rf"weights\.keras|{_PROGRAM}|\.{_PROGRAM}\.\w{{8}}"
-        r"|vocabularies/([^/]+\.txt|\.[^/]+\.txt\.\w{8})"
-    )
+    # With the directories in which `write_file` writes its files.
+    KERAS_PROGRAM = rf"weights\.keras|{_PROGRAM}(\.unfinished/({FILE}|{re.escape(MARKER)}))?"
 
 
 class Unfinished:

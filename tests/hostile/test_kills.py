@@ -261,3 +261,20 @@ def test_a_conversion_that_was_killed_when_it_was_done(tmp_path):
     with pytest.raises(ValueError, match="There is a checkpoint"):
         checkpoints.convert(str(tmp_path / "model"), target)
     assert not left.exists()
+
+
+@pytest.mark.parametrize("name", ["model.py", "report.html", "vocabularies/words.txt"])
+def test_a_program_of_keras_killed_while_it_writes_a_file(tmp_path, name):
+    """What a killed to-keras left is removed whole, a file that it was writing included."""
+    directory = tmp_path / ".out.unfinished"
+
+    def write_and_be_killed():
+        own_files.create(str(directory), own_files.Job.KERAS_PROGRAM)
+        (directory / name).parent.mkdir(exist_ok=True)
+        os.fsync = lambda file: os._exit(0)  # of this process, a fork
+        own_files.write_file(str(directory / name), b"new")
+
+    forks.run_in_a_fork(write_and_be_killed)
+    assert (directory / f"{name}.unfinished").is_dir()
+    own_files.remove_left(str(tmp_path))
+    assert os.listdir(tmp_path) == []
