@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from estimator_spec.core.common import quiet_start
+from estimator_spec.core.cores import engines
 from tpu_columns import __version__ as __version__  # public here, too
 from tpu_columns import lazy_names
 
@@ -275,7 +276,9 @@ _HOMES = {
     "estimator_spec.canned.keras_models": "model_to_estimator",
     "estimator_spec.legacy": "install restored uninstall",
     "estimator_spec.planning": "plan",
-    "estimator_spec.run_config": "InputPipelineConfig TaskType TPUConfig RunConfig=TPURunConfig",
+    "estimator_spec.core.run_config": (
+        "InputPipelineConfig TaskType TPUConfig RunConfig=TPURunConfig"
+    ),
     "estimator_spec.core.user_functions.arrays": "numpy_input_fn pandas_input_fn",
     "estimator_spec.core.user_functions.example_specs": (
         "classifier_parse_example_spec regressor_parse_example_spec"
@@ -290,6 +293,7 @@ _HOMES = {
 }
 
 importlib.import_module("tpu_columns")  # which filters TensorFlow's log
+engines.register("estimator_spec.convert.tpu_engine", "MidLevelEngine")
 # Before `absl.app.run`, which makes TensorFlow look for devices.
 quiet_start.list_devices()
 

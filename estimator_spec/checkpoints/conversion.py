@@ -15,7 +15,6 @@ from estimator_spec.checkpoints.renaming import Rename
 from estimator_spec.core.checkpoints import output_variables, records, variable_roles, writing
 from estimator_spec.core.checkpoints.bundle import Checkpoint, CheckpointPath, find_prefix
 from estimator_spec.core.common import own_files
-from estimator_spec.core.common.terminal import ByteProgress
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
@@ -122,39 +121,12 @@ def convert(
         report = change_report.ConversionReport(
             prefix, new_prefix, plan.changes, plan.notes, bool(dry_run)
         )
-        if not dry_run and not write_plan(checkpoint, new_prefix, plan, progress, latest=True):
+        if not dry_run and not output_variables.write_checkpoint(
+            new_prefix, plan.outputs, plan.record, checkpoint, progress, latest=True
+        ):
             state = os.path.join(os.path.dirname(new_prefix), "checkpoint")
             note = (
                 f"{state!r} names another checkpoint; runs in that directory go on from that one."
             )
             report = dataclasses.replace(report, notes=(*report.notes, note))
     return report
-
-
-def write_plan(
-    checkpoint: Checkpoint,
-    prefix: str,
-    plan: planning.Plan,
-    progress: Callable[[int, int], None] | None = None,
-    durable: bool = True,
-    latest: bool = False,
-) -> bool:
-    """Writes a planned checkpoint; see `writing.CheckpointWriter` for `durable` and `latest`.
-
-    Returns:
-        Whether the directory's file `checkpoint` names the new checkpoint.
-
-    Raises:
-        CheckpointError: the source is damaged.
-        OSError: the target can't be written.
-    """
-    total = sum(output.num_bytes for output in plan.outputs)
-    with (
-        writing.CheckpointWriter(prefix, total, durable) as target,
-        ByteProgress(total, progress) as written,
-    ):
-        output_variables.write_all(plan.outputs, checkpoint, target, written.advance)
-        companions = {}
-        if plan.record.tables:
-            companions[records.SUFFIX] = records.to_bytes(plan.record)
-        return target.finish(companions, latest)

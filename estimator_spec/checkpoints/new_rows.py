@@ -12,15 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.core.checkpoints import slots
+from estimator_spec.core.checkpoints.row_mapping import RowSource
 from estimator_spec.core.embedding import optimizers
 from estimator_spec.core.embedding.optimizer_base import OptimizationParameters
 
 tf1 = tf.compat.v1
 
 _AT_ONCE = 8 << 20
-
-# Called as (first, last): returns the new rows `first` to `last`, in calls from first to last row.
-RowSource = Callable[[int, int], np.ndarray]
 
 
 def constant(value: float, width: int, dtype: Any) -> RowSource:

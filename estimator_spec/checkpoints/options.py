@@ -19,9 +19,6 @@ class ConversionOptions:
     """Validated options of `convert`, which documents those that aren't listed here.
 
     Attributes:
-        layouts: layouts of single tables by full name, in place of strategy and shards.
-        dtype: dtype of the tables. Other than 'float32', tables are quantized, in row order and
-            without slots (see `tpu_columns.storage`).
         objects: TF2 objects to write the tables for, in place of variables of a graph.
     """
 
@@ -34,8 +31,6 @@ class ConversionOptions:
     initializers: Mapping[str, Callable[..., Any]] | None = None
     drop: Collection[str] = ()
     seed: int = 0
-    layouts: Mapping[str, RowPartition] | None = None
-    dtype: str = "float32"
     objects: ObjectCheckpoint | None = None
 
     def __post_init__(self) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from estimator_spec.checkpoints import change_report, new_rows, vocabulary
 from estimator_spec.checkpoints.objects import OBJECT_GRAPH, SAVE_COUNTER, ObjectCheckpoint
@@ -17,7 +16,6 @@ from estimator_spec.checkpoints.renaming import Renaming, compile_pattern
 from estimator_spec.checkpoints.slot_conversion import SlotConversion
 from estimator_spec.core.checkpoints import (
     output_variables,
-    quantization,
     records,
     slots,
     variable_roles,
@@ -36,14 +34,12 @@ class Plan:
         changes: changes for the report, including variables that are left out.
         notes: notes for the report.
         record: the target's record.
-        quantization_stats: statistics of quantized tables by name, filled in during writing.
     """
 
     outputs: tuple[output_variables.OutputVariable, ...]
     changes: tuple[change_report.Change, ...]
     notes: tuple[str, ...]
     record: records.CheckpointRecord
-    quantization_stats: Mapping[str, quantization.QuantizationStats]
 
 
 def make_plan(
@@ -87,7 +83,6 @@ class _Planner:
         self._vocabulary = self._by_table(options.vocabulary, "vocabulary")
         self._initializers = self._by_table(options.initializers, "initializers")
         self._drop = [compile_pattern("drop", pattern) for pattern in options.drop]
-        self._quantization_stats: dict[str, quantization.QuantizationStats] = {}
         self._slots = SlotConversion(options.slots)
         self._renamed = Renaming(options.rename, checkpoint.variables)
 
@@ -110,7 +105,6 @@ class _Planner:
             tuple(self._changes),
             (*self._notes, *self._slots.notes),
             records.CheckpointRecord(self._records, spec_data),
-            self._quantization_stats,
         )
 
     def _add_variables(self) -> None:
@@ -243,9 +237,6 @@ class _Planner:
             for name in (table.name, *table.slots):
                 self._leave_out(name, "dropped with its table")
             return
-        if self._options.dtype != "float32":
-            self._add_quantized(table, target)
-            return
         rows, initial = self._add_without_slots(table, target)
         self._add_slots(table, target, rows, initial)
 
@@ -264,27 +255,8 @@ class _Planner:
         options = self._options
         if options.objects is not None:
             return RowPartition("div", num_rows)
-        if options.layouts is not None and table.name in options.layouts:
-            return options.layouts[table.name]
         strategy = options.strategy or table.layout.strategy
         return RowPartition(strategy, num_rows, options.shards or table.layout.num_shards)
-
-    def _add_quantized(self, table: variable_roles.CheckpointTable, target: str) -> None:
-        """Adds a quantized table, without slots."""
-        variable, dtype = table.variable, self._options.dtype
-        if variable.dtype != tf.float32 or len(variable.shape) != 2:
-            raise ValueError(
-                f"{table.name!r} can't be stored as {dtype}: it is {variable.dtype.name} of shape "
-                f"{list(variable.shape)}, a table is [rows, width] of float32."
-            )
-        for name in sorted(table.slots):
-            self._leave_out(name, f"none beside a table of {dtype}")
-        stats = self._quantization_stats[target] = quantization.QuantizationStats()
-        output = quantization.quantized(target, variable, table.layout, dtype, stats)
-        self._put(output, table.name, variable.shape, f"as {dtype}")
-        self._records[target] = records.TableRecord(
-            RowPartition("div", variable.num_rows), variable.shape[1], table.key
-        )
 
     def _add_rows(
         self,
@@ -299,10 +271,8 @@ class _Planner:
         variable = self._variables[name]
         shape = (rows.after.num_rows, *variable.shape[1:])
         whats = [what] if what else []
-        if rows.is_as_stored(variable) and factor == 1.0:
-            output = output_variables.copied(target, variable)
-        else:
-            output = output_variables.rewritten(target, variable, rows, new, factor)
+        output = output_variables.converted(target, variable, rows, new, factor)
+        if not rows.is_as_stored(variable):
             whats += rows.describe()
         if name != target and not what:
             whats.insert(0, "renamed")

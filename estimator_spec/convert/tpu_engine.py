@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the embedding core of a TPU through TensorFlow's `TPUEmbedding`, for `cores.tpu`.
 
-It is in `driver` because it uses `convert`, which `cores` must not import.
-
 Not verified on hardware: its graphs were built for a TPU, but never run.
 """
 

@@ -7,13 +7,13 @@ error; 2 for an error in the command line; 3 if there is no compiler to build it
 
 from __future__ import annotations
 
+import importlib.metadata
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from estimator_spec.core.common import command_line
-from estimator_spec.legacy.doctor.installation import read_installation
 from tpu_columns.kernels import building, libraries
 from tpu_columns.kernels.libraries import UnusableError
 
@@ -79,9 +79,10 @@ def _build(timeout: float, unpacked: Path | None, output: Path | None) -> int:
 
 
 def _inform() -> int:
-    version = read_installation().versions.get("tensorflow")
-    if version is None:
+    providers = importlib.metadata.packages_distributions().get("tensorflow")
+    if not providers:
         raise UnusableError("TensorFlow isn't installed")
+    version = importlib.metadata.version(providers[0])
     library, reasons = libraries.find(version)
     lines = [f"TensorFlow {version}", f"  in training: {libraries.describe_engine(version)}"]
     if library is not None:

@@ -72,8 +72,8 @@ ALL = (
     Neighbour(
         "horovod",
         "horovod.tensorflow",
-        note="It has no wheels. "
-        "`tests/estimator_spec/core/driver/test_horovod.py` trains with a stand-in of its interface.",
+        note="It has no wheels. `tests/estimator_spec/core/driver/test_horovod.py` trains with a "
+        "stand-in of its interface.",
     ),
     Neighbour(
         "tensorflow-transform",

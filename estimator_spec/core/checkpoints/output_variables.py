@@ -10,24 +10,23 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints.new_rows import RowSource
-from estimator_spec.core.checkpoints import crc32c, index_file
+from estimator_spec.core.checkpoints import crc32c, index_file, records
 from estimator_spec.core.checkpoints.bundle import Checkpoint, StoredVariable
-from estimator_spec.core.checkpoints.row_mapping import RowMapping, slices
+from estimator_spec.core.checkpoints.row_mapping import RowMapping, RowSource, slices
 from estimator_spec.core.checkpoints.rows import RowReader, RowWriter, chunks
 from estimator_spec.core.checkpoints.writing import CheckpointWriter, PieceWriter
+from estimator_spec.core.common.terminal import ByteProgress
 
 _CHUNK = 1 << 20
 _MOST = 8 << 20
 _PER_SHARD = 64 << 10
 
-Progress = Callable[[int], None]
 # Functions that write a variable's chunks, each with the number of its bytes.
 Writes = Iterator[tuple[Callable[[], None], int]]
 
@@ -107,6 +106,19 @@ def _new(
     return OutputVariable(name, len(stored), writes)
 
 
+def converted(
+    name: str,
+    variable: StoredVariable,
+    rows: RowMapping,
+    new_rows: RowSource | None = None,
+    factor: float = 1.0,
+) -> OutputVariable:
+    """Returns a table or slot: copied if its stored bytes don't change, else as `rewritten`."""
+    if rows.is_as_stored(variable) and factor == 1.0:
+        return copied(name, variable)
+    return rewritten(name, variable, rows, new_rows, factor)
+
+
 def rewritten(
     name: str,
     variable: StoredVariable,
@@ -162,20 +174,50 @@ def rewritten(
     return OutputVariable(name, after.num_rows * width, writes)
 
 
-def write_all(
+def write_checkpoint(
+    prefix: str,
+    outputs: Sequence[OutputVariable],
+    record: records.CheckpointRecord,
+    source: Checkpoint,
+    progress: Callable[[int, int], None] | None = None,
+    durable: bool = True,
+    latest: bool = False,
+) -> bool:
+    """Writes a checkpoint.
+
+    Args:
+        prefix: prefix of the new checkpoint.
+        outputs: its variables, sorted by name.
+        record: its record; none is written without tables.
+        source: the checkpoint that is read.
+        progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
+        durable: as for `CheckpointWriter`.
+        latest: as for `CheckpointWriter.finish`.
+
+    Returns:
+        Whether the directory's file `checkpoint` names the new checkpoint.
+
+    Raises:
+        CheckpointError: the source is damaged.
+        OSError: the target can't be written.
+    """
+    total = sum(output.num_bytes for output in outputs)
+    with (
+        CheckpointWriter(prefix, total, durable) as target,
+        ByteProgress(total, progress) as written,
+    ):
+        _write_all(outputs, source, target, written.advance)
+        companions = {records.SUFFIX: records.to_bytes(record)} if record.tables else {}
+        return target.finish(companions, latest)
+
+
+def _write_all(
     outputs: Iterable[OutputVariable],
     source: Checkpoint,
     target: CheckpointWriter,
-    progress: Progress,
+    progress: Callable[[int], None],
 ) -> None:
-    """Writes variables in sequence.
-
-    Args:
-        outputs: the variables.
-        source: the checkpoint that is read.
-        target: the checkpoint that is written.
-        progress: called with the number of bytes of each chunk.
-    """
+    """Writes variables in sequence; calls `progress` with the number of bytes of each chunk."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         writing: concurrent.futures.Future[None] | None = None
         for output in outputs:

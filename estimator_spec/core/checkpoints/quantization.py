@@ -92,7 +92,15 @@ def quantized(
         before: layout in the source.
         dtype: 'float16' or 'int8'.
         stats: quantization error, filled in during writing.
+
+    Raises:
+        ValueError: the variable isn't a table of float32.
     """
+    if variable.dtype != tf.float32 or len(variable.shape) != 2:
+        raise ValueError(
+            f"{variable.name!r} can't be stored as {dtype}: it is {variable.dtype.name} of shape "
+            f"{list(variable.shape)}, a table is [rows, width] of float32."
+        )
     rows, width = variable.shape
     num_bytes = table_bytes(rows, width, dtype)
     kind = tf.as_dtype(dtype)

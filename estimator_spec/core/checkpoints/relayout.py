@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
-from estimator_spec.checkpoints import conversion, planning
-from estimator_spec.checkpoints.options import ConversionOptions
-from estimator_spec.core.checkpoints import records, variable_roles
+from estimator_spec.core.checkpoints import output_variables, quantization, records, variable_roles
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.checkpoints.quantization import QuantizationStats
+from estimator_spec.core.checkpoints.row_mapping import RowMapping
 from tpu_columns.partition import RowPartition
 
 
@@ -87,12 +86,12 @@ def adapt_checkpoint(
             moved or sorted(wanted),
             prefix,
         )
-        options = ConversionOptions(layouts=wanted, dtype=dtype)
-        plan = planning.make_plan(checkpoint, found, options)
+        stats: dict[str, QuantizationStats] = {}
+        outputs, record = _plan_copy(found, checkpoint, wanted, dtype, stats)
         with tempfile.TemporaryDirectory(prefix="tables-") as directory:
             copy = os.path.join(directory, os.path.basename(prefix))
             try:
-                conversion.write_plan(checkpoint, copy, plan, durable=False)
+                output_variables.write_checkpoint(copy, outputs, record, checkpoint, durable=False)
             except OSError as error:
                 if str(error.filename or "").startswith(prefix):
                     raise  # the checkpoint can't be read
@@ -103,7 +102,49 @@ def adapt_checkpoint(
                     f"python -m estimator_spec checkpoint convert {prefix} NEW "
                     "--strategy div --shards 1."
                 ) from error
-            yield AdaptedCheckpoint(copy, plan.quantization_stats)
+            yield AdaptedCheckpoint(copy, stats)
+
+
+def _plan_copy(
+    found: variable_roles.VariableRoles,
+    checkpoint: Checkpoint,
+    layouts: Mapping[str, RowPartition],
+    dtype: str,
+    stats: dict[str, QuantizationStats],
+) -> tuple[list[output_variables.OutputVariable], records.CheckpointRecord]:
+    """Returns the variables of a copy and its record; quantized tables have no slots.
+
+    Args:
+        found: roles of the checkpoint's variables.
+        checkpoint: the checkpoint.
+        layouts: new layouts of tables; others keep theirs.
+        dtype: dtype of the tables.
+        stats: gets the statistics of each quantized table.
+    """
+    outputs, tables = [], {}
+    for table in found.tables.values():
+        if dtype == "float32":
+            rows = RowMapping(table.layout, layouts.get(table.name, table.layout), None)
+            outputs += [
+                output_variables.converted(name, checkpoint.variables[name], rows)
+                for name in (table.name, *table.slots)
+            ]
+        else:
+            stats[table.name] = QuantizationStats()
+            rows = RowMapping(table.layout, RowPartition("div", table.layout.num_rows), None)
+            outputs.append(
+                quantization.quantized(
+                    table.name, table.variable, table.layout, dtype, stats[table.name]
+                )
+            )
+        tables[table.name] = records.TableRecord(rows.after, table.variable.shape[1], table.key)
+    for name, slots in found.slots_of.items():
+        outputs += [
+            output_variables.copied(other, checkpoint.variables[other]) for other in (name, *slots)
+        ]
+    spec = found.record.spec if found.record is not None else None
+    outputs.sort(key=lambda output: output.name)
+    return outputs, records.CheckpointRecord(tables, spec)
 
 
 def _is_same_layout(one: RowPartition, other: RowPartition) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from tpu_columns.partition import RowPartition
 
 # (extents, shape, number of bytes) of each piece of a variable.
 PieceShapes = list[tuple[Extents, tuple[int, ...], int]]
+# Called as (first, last): returns the new rows `first` to `last`, in calls from first to last row.
+RowSource = Callable[[int, int], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)

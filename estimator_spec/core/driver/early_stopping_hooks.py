@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defines the hooks of early stopping, which `estimator_spec.core.driver.early_stopping` creates."""
+"""Defines the hooks of early stopping, which `early_stopping` creates."""
 
 from __future__ import annotations
 

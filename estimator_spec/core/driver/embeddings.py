@@ -11,7 +11,13 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.core.checkpoints import spec_tables
-from estimator_spec.core.cores import activation_gradients, stacked_tables, tensor_core, tpu
+from estimator_spec.core.cores import (
+    activation_gradients,
+    engines,
+    stacked_tables,
+    tensor_core,
+    tpu,
+)
 from estimator_spec.core.cores.delayed_updates import HELD_UPDATES
 from estimator_spec.core.cores.host import HostCore
 from estimator_spec.core.cores.interface import EmbeddingCore, LoopCore, TablesListener, replica_id
@@ -242,11 +248,8 @@ class TpuEmbeddings(HostEmbeddings):
         if spec is None:
             return HostLoopCore(self, None)
         training = mode == ModeKeys.TRAIN
-        # Imports `convert`, which is needed on a TPU only.
-        from estimator_spec.convert import tpu_engine
-
         assert batch_size is not None  # checked for every run on a TPU
-        engine = tpu_engine.MidLevelEngine(spec, batch_size)
+        engine = engines.load()(spec, batch_size)
         return tpu.TpuCore(spec, engine, training, self._host_devices, self.pad)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.legacy.contrib.functions import rnn as contrib_rnn
+from estimator_spec.legacy.contrib import rnn as contrib_rnn
 
 tf1 = tf.compat.v1
 

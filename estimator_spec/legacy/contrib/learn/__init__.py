@@ -3,6 +3,5 @@
 
 `columns` and `column_layers` are the columns and the layers over them; `heads`, `models` and
 `canned` the canned estimators, whose variables have the names of TensorFlow 1.15's; `estimator`
-has `Estimator`, which wraps that of `estimator_spec.core.driver`; `experiment` and `learn_runner` run
-it.
+has `Estimator`, which wraps that of the driver; `experiment` and `learn_runner` run it.
 """

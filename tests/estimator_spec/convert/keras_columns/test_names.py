@@ -31,7 +31,7 @@ pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
 tf1 = tf.compat.v1
 fc = tf.feature_column
 WORDS = ("ant", "bee")
-WRITTEN = Path(__file__).resolve().parents[2] / "to_keras" / "snapshots"
+WRITTEN = Path(__file__).resolve().parents[1] / "to_keras" / "snapshots"
 # What layers add to the names of columns.
 ENDINGS = (
     *("", "_ids", "_weights", "_lengths", "_positive", "_embedding", "_table", "_sum", "_one_hot"),

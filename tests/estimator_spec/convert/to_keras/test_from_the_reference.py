@@ -25,8 +25,8 @@ pytestmark = [
     pytest.mark.nightly("trains in another environment; a program of ours moves with every change"),
 ]
 
-PROGRAM = Path(__file__).resolve().parents[2] / "programs" / "wide_deep_census.py"
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "wide_deep" / "wide_deep.py"
+PROGRAM = Path(__file__).resolve().parents[3] / "programs" / "wide_deep_census.py"
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "wide_deep" / "wide_deep.py"
 # Neither this tree nor this environment's choice of Keras is the reference's.
 LEFT_OUT = ("PYTHONPATH", "TF_USE_LEGACY_KERAS")
 MODELS = ("wide", "deep", "wide_deep")

@@ -16,7 +16,7 @@ import forking_python
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CTR = (ROOT / "tests/programs/ctr_columns.py", "--job-dir")
 CENSUS = (ROOT / "examples/census/census.py", "--model_dir")
 

@@ -19,7 +19,7 @@ from estimator_spec.core.cluster import local_cluster
 
 PROGRAM = "cluster_program"
 HERE = Path(__file__).resolve().parent
-PATH = os.pathsep.join([str(HERE.parents[2]), str(HERE)])
+PATH = os.pathsep.join([str(HERE.parents[3]), str(HERE)])
 LIMIT = 240  # seconds until a test gives up
 
 

@@ -19,7 +19,7 @@ from estimator_spec.core.cluster import devices
 tf1 = tf.compat.v1
 
 PROGRAMS = Path(__file__).parent
-ROOT = PROGRAMS.parents[2]
+ROOT = PROGRAMS.parents[3]
 CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1", "e:1", "f:1"]}
 
 

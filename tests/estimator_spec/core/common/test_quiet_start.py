@@ -12,7 +12,7 @@ import pytest
 
 from estimator_spec.core.common import quiet_start
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 # In place of TensorFlow: C++ code writes to the descriptor.
 FAKE = """
 import os

@@ -14,7 +14,7 @@ import numpy as np
 
 import estimator_spec as es
 
-DATA = Path(__file__).resolve().parents[2] / "data" / "tpu_rules"
+DATA = Path(__file__).resolve().parents[3] / "data" / "tpu_rules"
 ARRAYS = np.load(DATA / "rules.npz")
 SETS = json.loads((DATA / "rules.json").read_text())
 INPUTS = dict(

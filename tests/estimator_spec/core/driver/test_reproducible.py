@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PROGRAM = Path(__file__).with_name("train_reproducibly.py")
 PAIRS = int(os.environ.get("TPU_COLUMNS_TEST_PAIRS", "1"))
 

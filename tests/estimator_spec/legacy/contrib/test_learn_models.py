@@ -18,7 +18,7 @@ from estimator_spec.legacy.contrib.learn import canned, columns, heads
 from estimator_spec.legacy.contrib.learn.run_config import RunConfig
 
 tf1 = tf.compat.v1
-TF1_MODEL = Path(__file__).parents[2] / "data" / "tf1_15_contrib_learn"
+TF1_MODEL = Path(__file__).parents[3] / "data" / "tf1_15_contrib_learn"
 X = np.random.RandomState(0).normal(size=(40, 2))
 Y = (X[:, 0] > 0).astype(int)
 NUMBERS = [columns.real_valued_column("", 2)]

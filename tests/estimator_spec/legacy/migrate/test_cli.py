@@ -16,7 +16,7 @@ from estimator_spec.legacy.migrate import cli, verification
 from estimator_spec.legacy.migrate.results import Changed
 from estimator_spec.legacy.migrate.rules import RULES
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 OLD = "import tensorflow as tf\nmode = tf.estimator.ModeKeys.TRAIN\n"
 NEW = "import estimator_spec\nimport tensorflow as tf\nmode = estimator_spec.ModeKeys.TRAIN\n"
 UNSUPPORTED = "from tensorflow.contrib import seq2seq\n\nseq2seq.BasicDecoder()\n"

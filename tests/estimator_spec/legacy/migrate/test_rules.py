@@ -91,7 +91,7 @@ def test_every_rule_has_cases() -> None:
 
 def test_guide_has_the_sections() -> None:
     """The section that a rule's report names is in the migration guide."""
-    guide = (Path(__file__).parents[3] / "migration_guide.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[4] / "migration_guide.md").read_text(encoding="utf-8")
     titles = re.findall(r"^#+ (.*)$", guide, re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
     assert {rule.guide for rule in RULES} <= anchors

@@ -25,7 +25,7 @@ from estimator_spec.legacy.program_source.modules import Modules
 from estimator_spec.legacy.program_source.program_files import Program, Sources
 from named_modules import Named, named_modules
 
-PROGRAMS = sorted((Path(__file__).parents[2] / "programs").glob("*.py"))
+PROGRAMS = sorted((Path(__file__).parents[3] / "programs").glob("*.py"))
 
 
 class Versioned(Named):
