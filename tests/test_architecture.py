@@ -23,12 +23,10 @@ OPTIONAL = (
     *("nbformat", "ydf"),
 )
 # Folders that work on specs and files alone: they must run where no model can.
-WITHOUT_DRIVER = (
-    *("convert", "checkpoints", "planning", "migrate", "heads"),
-    *("compare", "legacy/doctor"),
-)
+WITHOUT_DRIVER = ("convert", "checkpoints", "planning", "heads", "compare", "legacy/doctor")
+DRIVES_PROGRAMS = ("convert/to_keras",)
 # Commands that start without it.
-WITHOUT_TENSORFLOW = ("migrate",)
+WITHOUT_TENSORFLOW = ("legacy/migrate",)
 
 # The private names of TensorFlow that each adapter uses, and why no public name serves: modules and
 # their contents by full name, attributes of objects as `._name`. A name that isn't here fails
@@ -332,6 +330,28 @@ def in_part(path: str, parts: tuple[str, ...]) -> bool:
     return place.startswith(tuple(f"{part}/" for part in parts))
 
 
+def read_products() -> dict[str, set[str]]:
+    """The products that each product imports, from the table in docs/architecture.md."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("| product |")[2].partition("\n\n")[0]
+    found = {}
+    for line in table.splitlines()[2:]:
+        names, *_, imported_ones = (cell.strip() for cell in line.strip("|").split(" | "))
+        for name in re.findall(r"`([\w/]+?)/?(?:\.py)?`", names):
+            found[name] = set(re.findall(r"`([\w/]+)`", imported_ones))
+    return found
+
+
+PRODUCTS = read_products()
+
+
+def product_of(path: str) -> str:
+    """The product that a file or module of `estimator_spec` belongs to, 'core', or ''."""
+    place = path.partition("/")[2].removesuffix(".py") + "/"
+    found = [name for name in (*PRODUCTS, "core") if place.startswith(f"{name}/")]
+    return max(found, key=len, default="") if path.startswith("estimator_spec/") else ""
+
+
 def broken_invariants(path: str, source: str) -> list[str]:
     """The invariants that a file breaks."""
     everywhere = imports(path, source)
@@ -343,8 +363,14 @@ def broken_invariants(path: str, source: str) -> list[str]:
         broken.append(f"only adapters may use private TensorFlow, as listed: {sorted(unknown)}")
     if any(within(n, *OPTIONAL) for n in imports(path, source, everywhere=False)):
         broken.append("importing a package must not import an optional dependency")
+    home = product_of(path)
+    allowed = PRODUCTS.get(home, set()) | {home, "core"}
+    foreign = {product_of(name.replace(".", "/")) for name in everywhere} - allowed - {""}
+    if path.startswith("estimator_spec/") and home and foreign:
+        broken.append(f"{home} imports {sorted(foreign)}: see the table in docs/architecture.md")
     driver = "estimator_spec.core.driver"
-    if in_part(path, WITHOUT_DRIVER) and any(within(n, driver) for n in everywhere):
+    alone = in_part(path, WITHOUT_DRIVER) and not in_part(path, DRIVES_PROGRAMS)
+    if alone and any(within(n, driver) for n in everywhere):
         broken.append(f"{', '.join(WITHOUT_DRIVER)} must not import driver")
     if in_part(path, WITHOUT_TENSORFLOW) and any(within(n, "tensorflow") for n in everywhere):
         broken.append(f"{', '.join(WITHOUT_TENSORFLOW)} must not import TensorFlow")
@@ -355,6 +381,14 @@ def broken_invariants(path: str, source: str) -> list[str]:
 def test_no_invariant_is_broken(path):
     """Each file of both packages keeps every invariant."""
     assert broken_invariants(path, SOURCES[path]) == []
+
+
+def home_of(module: str) -> str:
+    """The folder that a module counts for: a product, or a folder of the core."""
+    if module.startswith("estimator_spec.core."):
+        return ".".join(module.split(".")[:3])
+    product = product_of(module.replace(".", "/")).replace("/", ".")
+    return f"estimator_spec.{product}" if product else ".".join(module.split(".")[:2])
 
 
 def import_cycle(sources: dict[str, str]) -> list[str]:
@@ -371,8 +405,8 @@ def import_cycle(sources: dict[str, str]) -> list[str]:
         if not module.endswith("__init__"):
             files[module] = used
         if module.count(".") > 1:
-            home = ".".join(module.split(".")[:2])
-            inside = {".".join(name.split(".")[:2]) for name in used | above}
+            home = home_of(module)
+            inside = {home_of(name) for name in used | above}
             folders.setdefault(home, set()).update(
                 name for name in inside - {home} if f"{name}.__init__" in modules
             )
@@ -382,6 +416,25 @@ def import_cycle(sources: dict[str, str]) -> list[str]:
         except graphlib.CycleError as error:
             return list(error.args[1])
     return []
+
+
+@pytest.mark.parametrize("name", sorted(PRODUCTS))
+def test_every_arrow_is_used(name):
+    """The table of products has no arrow that no file needs."""
+    files = {path: source for path, source in SOURCES.items() if product_of(path) == name}
+    used = {
+        product_of(imported_one.replace(".", "/"))
+        for path, source in files.items()
+        for imported_one in imports(path, source)
+    }
+    assert files
+    assert PRODUCTS[name] <= used
+
+
+def test_the_top_is_short():
+    """The package has at most sixteen entries: a core, and products beside it."""
+    entries = {path.split("/")[1] for path in SOURCES if path.startswith("estimator_spec/")}
+    assert len(entries | {"py.typed"}) <= 16
 
 
 def test_no_import_cycles():
@@ -434,8 +487,12 @@ def test_every_known_name_is_used(path):
         ("estimator_spec/planning.py", "from estimator_spec.core.driver import training"),
         ("estimator_spec/planning/plan.py", "from estimator_spec.core.driver import training"),
         ("estimator_spec/legacy/doctor/cli.py", "from estimator_spec.core.driver import training"),
-        ("estimator_spec/convert/keras_rs.py", "from ..driver import training"),
-        ("estimator_spec/convert/keras_rs.py", "from estimator_spec import driver"),
+        ("estimator_spec/convert/keras_rs.py", "from ..core.driver import training"),
+        ("estimator_spec/convert/keras_rs.py", "from estimator_spec.core import driver"),
+        ("estimator_spec/core/driver/hooks.py", "def f():\n    from estimator_spec import convert"),
+        ("estimator_spec/core/driver/hooks.py", "import_module('estimator_spec.legacy.contrib')"),
+        ("estimator_spec/heads/base.py", "import estimator_spec.canned"),
+        ("estimator_spec/legacy/run.py", "from estimator_spec.legacy import contrib"),
         ("estimator_spec/heads/base.py", "import estimator_spec.core.driver"),
         ("estimator_spec/legacy/migrate/names.py", "def f():\n    import tensorflow as tf"),
         ("estimator_spec/core/driver/hooks.py", "from tensorflow.core.protobuf import saver_pb2"),

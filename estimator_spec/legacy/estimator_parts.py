@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.canned import keras_models
+from estimator_spec.canned.keras_models import model_to_estimator as keras_model_to_estimator
 from estimator_spec.core.driver import evaluation, input_pipeline, model_calls
 from estimator_spec.core.export import receivers
 from estimator_spec.core.export.exporters import _SavedModelExporter
@@ -146,7 +146,7 @@ def model_to_estimator(
     `checkpoint_format=None` means 'saver', or 'checkpoint' with `use_v2_estimator`, which the
     function of TensorFlow 2 passes.
     """
-    return keras_models.model_to_estimator(
+    return keras_model_to_estimator(
         keras_model,
         keras_model_path,
         custom_objects,

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
-from estimator_spec.run_config import RunConfig
 from hypothesis import given
 from hypothesis import strategies as st
 
 import forking_python
 from estimator_spec.core.cluster import devices
+from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
 
