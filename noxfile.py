@@ -20,6 +20,7 @@ TensorFlow):
     nox -s sanitizers      the C++ ops under the sanitizers for addresses, undefined
                            behavior and threads
     nox -s dist            build sdist and wheels; install and use one without the sources
+    nox -s core            the core without the products, and the rest without each product
     nox -s docs            the documentation site, in build/site
     nox -s browser         the pages of `plan` in headless Chromium
     nox -s manifests       the manifests of clusters, against the published schemas
@@ -56,6 +57,8 @@ import nox
 ROOT = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT / "tests" / name) for name in ("sessions", "tiers")]
 
+import core_alone  # noqa: E402, F401  # its session: core
+import tiers  # noqa: E402  # from the path above, as the next two
 import wheels  # noqa: E402, F401  # its sessions: kernels, dist, installed, wheels
 from environments import (  # noqa: E402
     BETWEEN,
@@ -71,8 +74,6 @@ from environments import (  # noqa: E402
     reference_python,
     requirements,
 )
-
-import tiers  # noqa: E402  # from the path above, as the next two
 
 # Set to 1: every test runs, and compares with the reference itself instead of its recordings.
 LIVE = "TPU_COLUMNS_LIVE"
@@ -181,7 +182,7 @@ def _notify(session: nox.Session, between: list[str], others: tuple[str, ...] = 
     """Queues the sessions of a night; `others` chooses tests of TensorFlows but the newest."""
     os.environ[LIVE] = "1"
     os.environ.setdefault(RANDOM_MODELS, "0-199")
-    for name in ("lint", "docs", "manifests", "goals", "dist", "neighbours", "browser"):
+    for name in ("lint", "docs", "manifests", "goals", "core", "dist", "neighbours", "browser"):
         session.notify(name, [])
     for name in ("tests(oldest)", *(f"everything({each})" for each in (*between, "tf-nightly"))):
         session.notify(name, others)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from products import read_products
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tpu_columns", "estimator_spec")
 SOURCES = {
@@ -328,18 +330,6 @@ def in_part(path: str, parts: tuple[str, ...]) -> bool:
     """Whether a file is one of the modules, or in one of the folders, of a package."""
     place = path.partition("/")[2].removesuffix(".py") + "/"
     return place.startswith(tuple(f"{part}/" for part in parts))
-
-
-def read_products() -> dict[str, set[str]]:
-    """The products that each product imports, from the table in docs/architecture.md."""
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = text.partition("| product |")[2].partition("\n\n")[0]
-    found = {}
-    for line in table.splitlines()[2:]:
-        names, *_, imported_ones = (cell.strip() for cell in line.strip("|").split(" | "))
-        for name in re.findall(r"`([\w/]+?)/?(?:\.py)?`", names):
-            found[name] = set(re.findall(r"`([\w/]+)`", imported_ones))
-    return found
 
 
 PRODUCTS = read_products()

@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import nox
+
 from environments import (
     BETWEEN,
     ENVIRONMENTS,
@@ -46,8 +47,8 @@ USE_FILES = (
     *(
         f"tests/estimator_spec/{name}"
         for name in (
-            *("common", "compare", "legacy/doctor", "legacy/test_run.py", "migrate", "planning"),
-            *("test_kernels_cli.py", "to_keras"),
+            *("core/common", "core/test_kernels_cli.py", "compare", "legacy/doctor"),
+            *("legacy/test_run.py", "legacy/migrate", "planning", "convert/to_keras"),
         )
     ),
 )

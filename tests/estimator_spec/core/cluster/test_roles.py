@@ -7,10 +7,10 @@ import json
 
 import pytest
 import tensorflow as tf
-from estimator_spec.run_config import RunConfig
 
 import estimator_spec
 from estimator_spec.core.cluster import roles
+from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
 

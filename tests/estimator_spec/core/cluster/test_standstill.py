@@ -10,11 +10,11 @@ import socket
 
 import pytest
 import tensorflow as tf
-from estimator_spec.run_config import RunConfig
 
 from estimator_spec.core.cluster import probing
 from estimator_spec.core.driver import standstill
 from estimator_spec.core.driver.errors import first_line
+from estimator_spec.run_config import RunConfig
 
 LOST = tf.errors.UnavailableError(None, None, "Connection reset by peer\nmore")
 

@@ -16,10 +16,10 @@ import sys
 
 import numpy as np
 import tensorflow as tf
-from estimator_spec.run_config import RunConfig
 
 import tpu_columns
 from estimator_spec.core.cluster import devices, local_cluster
+from estimator_spec.run_config import RunConfig
 from tpu_columns import placement
 
 tf1 = tf.compat.v1

@@ -9,9 +9,9 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
-from estimator_spec.run_config import RunConfig
 
 import estimator_spec as es
+from estimator_spec.run_config import RunConfig
 
 tf1 = tf.compat.v1
 

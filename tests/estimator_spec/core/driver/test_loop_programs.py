@@ -8,12 +8,12 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
-from estimator_spec.run_config import InputPipelineConfig
 
 import estimator_spec as es
 import host_runs
 import tpu_columns
 from estimator_spec.legacy import summaries
+from estimator_spec.run_config import InputPipelineConfig
 
 tf1 = tf.compat.v1
 fc = tf.feature_column

@@ -9,6 +9,7 @@ import os
 
 import pytest
 import tensorflow as tf
+
 from estimator_spec.run_config import TPURunConfig
 
 tf1 = tf.compat.v1

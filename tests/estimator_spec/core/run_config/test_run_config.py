@@ -11,6 +11,10 @@ import types
 
 import pytest
 import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+import estimator_spec as es
 from estimator_spec.run_config import (
     RunConfig,
     TaskType,
@@ -18,10 +22,6 @@ from estimator_spec.run_config import (
     TPURunConfig,
     get_default_session_config,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-import estimator_spec as es
 
 tf1 = tf.compat.v1
 

@@ -7,11 +7,11 @@ import json
 
 import pytest
 import tensorflow as tf
-from estimator_spec.run_config import RunConfig, TPURunConfig
 from hypothesis import given
 from hypothesis import strategies as st
 
 from estimator_spec.core.run_config.tf_config import read_task
+from estimator_spec.run_config import RunConfig, TPURunConfig
 
 tf1 = tf.compat.v1
 
