@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from estimator_spec.core.checkpoints.verification import Verification, verify
 
 _HOMES = {
-    ".bundle": "Checkpoint",
+    "estimator_spec.core.checkpoints.bundle": "Checkpoint",
     ".change_report": "ConversionReport",
     ".conversion": "convert",
     ".differences": "Differences diff",
-    ".errors": "CheckpointError DamagedCheckpointError",
+    "estimator_spec.core.checkpoints.errors": "CheckpointError DamagedCheckpointError",
     ".inspection": "Inspection inspect",
     ".record_creation": "record",
     ".state_repair": "Repair repair",
     ".table_reading": "iterate_table read_table tables_of",
-    ".verification": "Verification verify",
+    "estimator_spec.core.checkpoints.verification": "Verification verify",
 }
 
 __getattr__ = lazy_names.make_getattr(__name__, _HOMES)

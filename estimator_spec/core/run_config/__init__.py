@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
+from estimator_spec.core.common.task_type import TaskType
 from estimator_spec.core.run_config.run_config import (
     RunConfig,
     get_default_session_config,
     path_to_str,
 )
-from estimator_spec.core.run_config.task_type import TaskType
 from estimator_spec.core.run_config.tpu_config import InputPipelineConfig, TPUConfig
 from estimator_spec.core.run_config.tpu_run_config import RunConfig as TPURunConfig
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from estimator_spec.core.common import argument_rules
+from estimator_spec.core.common.task_type import TaskType
 from estimator_spec.core.run_config import rules, run_config
 from estimator_spec.core.run_config.run_config import distributed_session_config, field
-from estimator_spec.core.run_config.task_type import TaskType
 from estimator_spec.core.run_config.tpu_config import TPUConfig
 
 _Config = TypeVar("_Config", bound="RunConfig")
