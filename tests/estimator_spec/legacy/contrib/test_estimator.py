@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec.legacy.contrib.functions import estimator as contrib_estimator
+from estimator_spec.legacy.contrib import estimator as contrib_estimator
 
 tf1 = tf.compat.v1
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import estimator_spec
 from estimator_spec.legacy import summaries
-from estimator_spec.legacy.contrib.functions import functions as contrib
+from estimator_spec.legacy.contrib import functions as contrib
 from estimator_spec.legacy.contrib.hparams import HParams
 
 tf1 = tf.compat.v1

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_spec.legacy.contrib.functions import crf as contrib_crf
-from estimator_spec.legacy.contrib.functions import functions as contrib
-from estimator_spec.legacy.contrib.functions import fused_rnn as contrib_fused_rnn
-from estimator_spec.legacy.contrib.functions import metrics as contrib_metrics
-from estimator_spec.legacy.contrib.functions import rnn as contrib_rnn
+from estimator_spec.legacy.contrib import crf as contrib_crf
+from estimator_spec.legacy.contrib import functions as contrib
+from estimator_spec.legacy.contrib import fused_rnn as contrib_fused_rnn
+from estimator_spec.legacy.contrib import metrics as contrib_metrics
+from estimator_spec.legacy.contrib import rnn as contrib_rnn
 
 tf1 = tf.compat.v1
 RANDOM = np.random.RandomState(0)

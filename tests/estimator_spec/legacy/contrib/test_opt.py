@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import make_tf1_15_optimizers as made
-from estimator_spec.legacy.contrib.functions import opt as contrib_opt
+from estimator_spec.legacy.contrib import opt as contrib_opt
 
 tf1 = tf.compat.v1
 RECORDED = json.loads(Path(made.__file__).with_name("tf1_15_optimizers.json").read_text("utf-8"))
