@@ -243,9 +243,9 @@ def sanitizers(session: nox.Session) -> None:
 
 OF_NATIVE_OPS = (
     "tests/tpu_columns/test_native_lookup.py",
-    "tests/estimator_spec/updates/test_native_ops.py",
-    "tests/estimator_spec/cores/test_native_tables.py",
-    "tests/estimator_spec/driver/test_huge_pages.py",
+    "tests/estimator_spec/core/updates/test_native_ops.py",
+    "tests/estimator_spec/core/cores/test_native_tables.py",
+    "tests/estimator_spec/core/driver/test_huge_pages.py",
 )
 
 

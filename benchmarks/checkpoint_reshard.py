@@ -59,7 +59,7 @@ def write_table(prefix: str, gib: float) -> None:
     import numpy as np
     import tensorflow as tf
 
-    from estimator_spec.checkpoints.writing import CheckpointWriter
+    from estimator_spec.core.checkpoints.writing import CheckpointWriter
 
     rows = int(gib * 2**30) // (4 * WIDTH)
     size = rows * 4 * WIDTH

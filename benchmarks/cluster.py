@@ -177,7 +177,7 @@ def run_task(side: str, model_dir: str, options: dict[str, Any]) -> None:
 
 def run_cluster(python: str, side: str, servers: int, options: dict[str, Any]) -> dict[str, float]:
     """Runs a chief with servers; returns its measurements, those of a step and of a server."""
-    from estimator_spec.cluster import local_cluster
+    from estimator_spec.core.cluster import local_cluster
 
     options = options | {"shards": servers}
     size = local_cluster.Size(options["workers"], servers, False)

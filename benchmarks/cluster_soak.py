@@ -24,7 +24,7 @@ from pathlib import Path
 import cluster
 import tensorflow as tf
 
-from estimator_spec.cluster import local_cluster
+from estimator_spec.core.cluster import local_cluster
 
 ROOT = Path(__file__).resolve().parents[1]
 GROWTH = 1.1

@@ -35,7 +35,7 @@ tf1 = tf.compat.v1
 ROOT = Path(__file__).resolve().parents[1]
 BATCHES, WARM_UP = 8, 12
 OPS = ("LookUpTables", "UpdateTables")
-FORMER_FOLDER = "estimator_spec/updates/native/"  # of older revisions
+FORMER_FOLDER = "estimator_spec/core/updates/native/"  # of older revisions
 # Our ops' prefix; those of the other revision get another, so that both can be loaded.
 PREFIX, OTHER = "TpuColumns", "OtherColumns"
 WORKLOADS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from estimator_spec.common import quiet_start
+from estimator_spec.core.common import quiet_start
 from tpu_columns import __version__ as __version__  # public here, too
 from tpu_columns import lazy_names
 
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
         LinearEstimator,
         LinearRegressor,
     )
-    from estimator_spec.common.legacy_keras import select_legacy_keras
-    from estimator_spec.driver import (
+    from estimator_spec.canned.keras_models import model_to_estimator
+    from estimator_spec.core.common.legacy_keras import select_legacy_keras
+    from estimator_spec.core.driver import (
         CheckpointError,
         Estimator,
         ExportSavedModelApiVersion,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
         ModelDirError,
         TPUEstimator,
     )
-    from estimator_spec.driver.early_stopping import (
+    from estimator_spec.core.driver.early_stopping import (
         make_early_stopping_hook,
         make_stop_at_checkpoint_step_hook,
         stop_if_higher_hook,
@@ -48,10 +49,10 @@ if TYPE_CHECKING:
         stop_if_no_decrease_hook,
         stop_if_no_increase_hook,
     )
-    from estimator_spec.driver.extenders import add_metrics
-    from estimator_spec.driver.train_and_evaluate import train_and_evaluate
-    from estimator_spec.driver.train_spec import EvalSpec, TrainSpec
-    from estimator_spec.embedding.optimizers import (
+    from estimator_spec.core.driver.extenders import add_metrics
+    from estimator_spec.core.driver.train_and_evaluate import train_and_evaluate
+    from estimator_spec.core.driver.train_spec import EvalSpec, TrainSpec
+    from estimator_spec.core.embedding.optimizers import (
         AdagradMomentumParameters,
         AdagradParameters,
         AdamParameters,
@@ -64,26 +65,26 @@ if TYPE_CHECKING:
         RMSPropParameters,
         StochasticGradientDescentParameters,
     )
-    from estimator_spec.embedding.spec import (
+    from estimator_spec.core.embedding.spec import (
         EmbeddingConfigSpec,
         FeatureConfig,
         TableConfig,
         tables_and_features,
     )
-    from estimator_spec.export.export_outputs import (
+    from estimator_spec.core.export.export_outputs import (
         ClassificationOutput,
         EvalOutput,
         ExportOutput,
         PredictOutput,
         RegressionOutput,
     )
-    from estimator_spec.export.exporters import (
+    from estimator_spec.core.export.exporters import (
         BestExporter,
         Exporter,
         FinalExporter,
         LatestExporter,
     )
-    from estimator_spec.export.receivers import (
+    from estimator_spec.core.export.receivers import (
         ServingInputReceiver,
         SupervisedInputReceiver,
         TensorServingInputReceiver,
@@ -91,19 +92,22 @@ if TYPE_CHECKING:
         build_raw_serving_input_receiver_fn,
         build_raw_supervised_input_receiver_fn,
     )
-    from estimator_spec.keras_models import model_to_estimator
-    from estimator_spec.legacy import install, restored, uninstall
-    from estimator_spec.planning import plan
-    from estimator_spec.run_config import InputPipelineConfig, TaskType, TPUConfig
-    from estimator_spec.run_config import TPURunConfig as RunConfig
-    from estimator_spec.user_functions.arrays import numpy_input_fn, pandas_input_fn
-    from estimator_spec.user_functions.example_specs import (
+    from estimator_spec.core.run_config import InputPipelineConfig, TaskType, TPUConfig
+    from estimator_spec.core.run_config import TPURunConfig as RunConfig
+    from estimator_spec.core.user_functions.arrays import numpy_input_fn, pandas_input_fn
+    from estimator_spec.core.user_functions.example_specs import (
         classifier_parse_example_spec,
         regressor_parse_example_spec,
     )
-    from estimator_spec.user_functions.logit_fn import call_logit_fn
-    from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys, TPUEstimatorSpec
-    from estimator_spec.user_functions.warm_start import VocabInfo, WarmStartSettings
+    from estimator_spec.core.user_functions.logit_fn import call_logit_fn
+    from estimator_spec.core.user_functions.model_spec import (
+        EstimatorSpec,
+        ModeKeys,
+        TPUEstimatorSpec,
+    )
+    from estimator_spec.core.user_functions.warm_start import VocabInfo, WarmStartSettings
+    from estimator_spec.legacy import install, restored, uninstall
+    from estimator_spec.planning import plan
     from tpu_columns import (
         Hardware,
         LookupDevice,
@@ -238,47 +242,47 @@ _HOMES = {
         "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor "
         "DNNRegressor LinearClassifier LinearEstimator LinearRegressor"
     ),
-    "estimator_spec.common.legacy_keras": "select_legacy_keras",
-    "estimator_spec.driver": (
+    "estimator_spec.core.common.legacy_keras": "select_legacy_keras",
+    "estimator_spec.core.driver": (
         "CheckpointError Estimator ExportSavedModelApiVersion InMemoryEvaluatorHook "
         "ModelDirError TPUEstimator"
     ),
-    "estimator_spec.driver.early_stopping": (
+    "estimator_spec.core.driver.early_stopping": (
         "make_early_stopping_hook make_stop_at_checkpoint_step_hook stop_if_higher_hook "
         "stop_if_lower_hook stop_if_no_decrease_hook stop_if_no_increase_hook"
     ),
-    "estimator_spec.driver.extenders": "add_metrics",
-    "estimator_spec.driver.train_and_evaluate": "train_and_evaluate",
-    "estimator_spec.driver.train_spec": "EvalSpec TrainSpec",
-    "estimator_spec.embedding.optimizers": (
+    "estimator_spec.core.driver.extenders": "add_metrics",
+    "estimator_spec.core.driver.train_and_evaluate": "train_and_evaluate",
+    "estimator_spec.core.driver.train_spec": "EvalSpec TrainSpec",
+    "estimator_spec.core.embedding.optimizers": (
         "AdagradMomentumParameters AdagradParameters AdamParameters "
         "FrequencyEstimatorParameters FtrlParameters MomentumParameters "
         "OptimizationParameters ProximalAdagradParameters ProximalYogiParameters "
         "RMSPropParameters StochasticGradientDescentParameters"
     ),
-    "estimator_spec.embedding.spec": (
+    "estimator_spec.core.embedding.spec": (
         "EmbeddingConfigSpec FeatureConfig TableConfig tables_and_features"
     ),
-    "estimator_spec.export.export_outputs": (
+    "estimator_spec.core.export.export_outputs": (
         "ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput"
     ),
-    "estimator_spec.export.exporters": "BestExporter Exporter FinalExporter LatestExporter",
-    "estimator_spec.export.receivers": (
+    "estimator_spec.core.export.exporters": "BestExporter Exporter FinalExporter LatestExporter",
+    "estimator_spec.core.export.receivers": (
         "ServingInputReceiver SupervisedInputReceiver TensorServingInputReceiver "
         "build_parsing_serving_input_receiver_fn build_raw_serving_input_receiver_fn "
         "build_raw_supervised_input_receiver_fn"
     ),
-    "estimator_spec.keras_models": "model_to_estimator",
+    "estimator_spec.canned.keras_models": "model_to_estimator",
     "estimator_spec.legacy": "install restored uninstall",
     "estimator_spec.planning": "plan",
     "estimator_spec.run_config": "InputPipelineConfig TaskType TPUConfig RunConfig=TPURunConfig",
-    "estimator_spec.user_functions.arrays": "numpy_input_fn pandas_input_fn",
-    "estimator_spec.user_functions.example_specs": (
+    "estimator_spec.core.user_functions.arrays": "numpy_input_fn pandas_input_fn",
+    "estimator_spec.core.user_functions.example_specs": (
         "classifier_parse_example_spec regressor_parse_example_spec"
     ),
-    "estimator_spec.user_functions.logit_fn": "call_logit_fn",
-    "estimator_spec.user_functions.model_spec": "EstimatorSpec ModeKeys TPUEstimatorSpec",
-    "estimator_spec.user_functions.warm_start": "VocabInfo WarmStartSettings",
+    "estimator_spec.core.user_functions.logit_fn": "call_logit_fn",
+    "estimator_spec.core.user_functions.model_spec": "EstimatorSpec ModeKeys TPUEstimatorSpec",
+    "estimator_spec.core.user_functions.warm_start": "VocabInfo WarmStartSettings",
     "tpu_columns": (
         "Hardware LookupDevice Mode embedding_column input_layer route sequence_input_layer "
         "shared_embedding_columns split_sequence_columns"

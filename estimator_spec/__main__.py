@@ -15,14 +15,17 @@ COMMANDS = {
     "compare": ("estimator_spec.compare.cli", "compares two programs or two checkpoints"),
     "doctor": ("estimator_spec.legacy.doctor.cli", "finds versions that don't fit together"),
     "kernels": (
-        "estimator_spec.kernels_cli",
+        "estimator_spec.core.kernels_cli",
         "builds the C++ ops that update tables",
     ),
-    "launch": ("estimator_spec.cluster.launch", "runs a program as a cluster on this machine"),
-    "migrate": ("estimator_spec.migrate.cli", "rewrites programs to today's names"),
+    "launch": ("estimator_spec.core.cluster.launch", "runs a program as a cluster on this machine"),
+    "migrate": ("estimator_spec.legacy.migrate.cli", "rewrites programs to today's names"),
     "plan": ("estimator_spec.planning.cli", "says what memory tables need, and what doesn't fit"),
     "run": ("estimator_spec.legacy.run", "runs an old program without an edit"),
-    "to-keras": ("estimator_spec.to_keras.cli", "writes the Keras 3 program of an estimator"),
+    "to-keras": (
+        "estimator_spec.convert.to_keras.cli",
+        "writes the Keras 3 program of an estimator",
+    ),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from estimator_spec.canned.kmeans import KMeansClustering as KMeans
 from estimator_spec.canned.saved_model_estimator import SavedModelEstimator
-from estimator_spec.driver.early_stopping import (
+from estimator_spec.core.driver.early_stopping import (
     make_early_stopping_hook,
     make_stop_at_checkpoint_step_hook,
     stop_if_higher_hook,
@@ -13,9 +13,9 @@ from estimator_spec.driver.early_stopping import (
     stop_if_no_decrease_hook,
     stop_if_no_increase_hook,
 )
-from estimator_spec.driver.in_memory_evaluation import InMemoryEvaluatorHook
-from estimator_spec.export.receivers import build_raw_supervised_input_receiver_fn
-from estimator_spec.user_functions.logit_fn import call_logit_fn
+from estimator_spec.core.driver.in_memory_evaluation import InMemoryEvaluatorHook
+from estimator_spec.core.export.receivers import build_raw_supervised_input_receiver_fn
+from estimator_spec.core.user_functions.logit_fn import call_logit_fn
 
 __all__ = [
     "InMemoryEvaluatorHook",

@@ -16,9 +16,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.core.run_config import host_fallback
 from estimator_spec.legacy import tpu_stand_ins
 from estimator_spec.legacy.tpu_stand_ins import CrossShardOptimizer
-from estimator_spec.run_config import host_fallback
 
 _OF_TPU = (
     "batch_parallel",

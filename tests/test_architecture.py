@@ -73,7 +73,7 @@ KNOWN_PRIVATE = {
         "._var_scope_name": _V1_COLUMN,
         "._variable_shape": _V1_COLUMN,
     },
-    "estimator_spec/_tensorflow/private.py": {
+    "estimator_spec/core/_tensorflow/private.py": {
         _V1 + "_FeatureColumn": _COLUMN_CLASS,
         _V1 + "_SharedEmbeddingColumn": _COLUMN_CLASS,
         _V2 + "CategoricalColumn": _COLUMN_CLASS,
@@ -115,7 +115,7 @@ KNOWN_PRIVATE = {
         "._table": "the vocabulary file behind a table with hash buckets",
         "._variable_creator_stack": "as _distribution_strategy_stack",
     },
-    "estimator_spec/_tensorflow/collectives.py": {
+    "estimator_spec/core/_tensorflow/collectives.py": {
         "._collective_keys": _COLLECTIVES,
         "._cross_device_ops": _COLLECTIVES,
         "._device": _COLLECTIVES,
@@ -124,12 +124,12 @@ KNOWN_PRIVATE = {
         "._launchers": _COLLECTIVES,
         "._options": _COLLECTIVES,
     },
-    "estimator_spec/_tensorflow/cross_shard.py": {
+    "estimator_spec/core/_tensorflow/cross_shard.py": {
         "._last_loss_reduction": "CrossShardOptimizer divides the loss itself",
         "._opt": "the wrapped optimizer has no public name",
         "._reduction": "mean or sum of the replicas' losses, without a public name",
     },
-    "estimator_spec/_tensorflow/graph_surgery.py": {
+    "estimator_spec/core/_tensorflow/graph_surgery.py": {
         "._add_control_input": _GRAPH,
         "._add_control_inputs": _GRAPH,
         "._control_outputs": "the ops that wait for an op have no public name",
@@ -137,7 +137,7 @@ KNOWN_PRIVATE = {
         "._remove_all_control_inputs": _GRAPH,
         "._update_input": _GRAPH,
     },
-    "estimator_spec/_tensorflow/keras_models.py": {
+    "estimator_spec/core/_tensorflow/keras_models.py": {
         "package.__internal__.models.clone_and_build_model": _KERAS,
         "package.__internal__.models.in_place_subclassed_model_state_restoration": _KERAS,
         "._compile_weights_loss_and_weighted_metrics": "`compile` takes no weights of examples",
@@ -145,7 +145,7 @@ KNOWN_PRIVATE = {
         "._is_graph_network": "which models have names for inputs has no public name",
         "._make_train_function": "the ops of a training step have no public name",
     },
-    "estimator_spec/_tensorflow/tpu_embedding.py": {
+    "estimator_spec/core/_tensorflow/tpu_embedding.py": {
         "._add_variable_with_custom_getter": "no public method takes a name with slashes",
         "._built": _CORE,
         "._config_proto": _CORE,
@@ -343,7 +343,7 @@ def broken_invariants(path: str, source: str) -> list[str]:
         broken.append(f"only adapters may use private TensorFlow, as listed: {sorted(unknown)}")
     if any(within(n, *OPTIONAL) for n in imports(path, source, everywhere=False)):
         broken.append("importing a package must not import an optional dependency")
-    driver = "estimator_spec.driver"
+    driver = "estimator_spec.core.driver"
     if in_part(path, WITHOUT_DRIVER) and any(within(n, driver) for n in everywhere):
         broken.append(f"{', '.join(WITHOUT_DRIVER)} must not import driver")
     if in_part(path, WITHOUT_TENSORFLOW) and any(within(n, "tensorflow") for n in everywhere):
@@ -423,36 +423,39 @@ def test_every_known_name_is_used(path):
     [
         ("tpu_columns/lookup.py", "import estimator_spec"),
         ("tpu_columns/lookup.py", "def f():\n    from estimator_spec import spec"),
-        ("estimator_spec/embedding/spec.py", "from tensorflow.python.ops import array_ops"),
-        ("estimator_spec/embedding/spec.py", "from tensorflow import python"),
-        ("estimator_spec/embedding/spec.py", "importlib.import_module('tensorflow.python.tpu')"),
+        ("estimator_spec/core/embedding/spec.py", "from tensorflow.python.ops import array_ops"),
+        ("estimator_spec/core/embedding/spec.py", "from tensorflow import python"),
+        (
+            "estimator_spec/core/embedding/spec.py",
+            "importlib.import_module('tensorflow.python.tpu')",
+        ),
         ("tpu_columns/lookup.py", "try:\n    import keras_rs\nexcept ImportError:\n    pass"),
-        ("estimator_spec/embedding/spec.py", "class A:\n    import pandas"),
-        ("estimator_spec/planning.py", "from estimator_spec.driver import training"),
-        ("estimator_spec/planning/plan.py", "from estimator_spec.driver import training"),
-        ("estimator_spec/legacy/doctor/cli.py", "from estimator_spec.driver import training"),
+        ("estimator_spec/core/embedding/spec.py", "class A:\n    import pandas"),
+        ("estimator_spec/planning.py", "from estimator_spec.core.driver import training"),
+        ("estimator_spec/planning/plan.py", "from estimator_spec.core.driver import training"),
+        ("estimator_spec/legacy/doctor/cli.py", "from estimator_spec.core.driver import training"),
         ("estimator_spec/convert/keras_rs.py", "from ..driver import training"),
         ("estimator_spec/convert/keras_rs.py", "from estimator_spec import driver"),
-        ("estimator_spec/heads/base.py", "import estimator_spec.driver"),
-        ("estimator_spec/migrate/names.py", "def f():\n    import tensorflow as tf"),
-        ("estimator_spec/driver/hooks.py", "from tensorflow.core.protobuf import saver_pb2"),
-        ("estimator_spec/driver/hooks.py", "f = tf.__internal__.tracking.AutoTrackable"),
-        ("estimator_spec/driver/hooks.py", "f = tf.python.ops"),
-        ("estimator_spec/driver/hooks.py", "saver._var_list = []"),
-        ("estimator_spec/driver/hooks.py", "f = getattr(tf.constant(1), '_op', None)"),
-        ("estimator_spec/driver/hooks.py", "f = self.saver._var_list"),
-        ("estimator_spec/driver/hooks.py", "f = getattr(b, f'_{n}')"),
-        ("estimator_spec/driver/hooks.py", "f = getattr(b, '_' + n)"),
-        ("estimator_spec/driver/hooks.py", "f = vars(b)['_n']"),
-        ("estimator_spec/driver/hooks.py", "f = vars(b).get('_n')"),
-        ("estimator_spec/driver/hooks.py", "f = b.__dict__['_n']"),
-        ("estimator_spec/driver/hooks.py", "f = sys.modules['tensorflow.python.tpu']"),
-        ("estimator_spec/driver/hooks.py", "f = sys.modules.get('tensorflow.python.tpu')"),
-        ("estimator_spec/driver/hooks.py", "import tensorflow._api.v2"),
-        ("estimator_spec/_tensorflow/private.py", "def f(op):\n    op._set_attr('a', None)"),
-        ("estimator_spec/_tensorflow/private.py", "from tensorflow.python.tpu import tpu"),
-        ("estimator_spec/_tensorflow/private.py", "M = {'a': 'tensorflow.python.tpu.tpu'}"),
-        ("estimator_spec/_tensorflow/private.py", "f = tf.__internal__.tf2.enabled"),
+        ("estimator_spec/heads/base.py", "import estimator_spec.core.driver"),
+        ("estimator_spec/legacy/migrate/names.py", "def f():\n    import tensorflow as tf"),
+        ("estimator_spec/core/driver/hooks.py", "from tensorflow.core.protobuf import saver_pb2"),
+        ("estimator_spec/core/driver/hooks.py", "f = tf.__internal__.tracking.AutoTrackable"),
+        ("estimator_spec/core/driver/hooks.py", "f = tf.python.ops"),
+        ("estimator_spec/core/driver/hooks.py", "saver._var_list = []"),
+        ("estimator_spec/core/driver/hooks.py", "f = getattr(tf.constant(1), '_op', None)"),
+        ("estimator_spec/core/driver/hooks.py", "f = self.saver._var_list"),
+        ("estimator_spec/core/driver/hooks.py", "f = getattr(b, f'_{n}')"),
+        ("estimator_spec/core/driver/hooks.py", "f = getattr(b, '_' + n)"),
+        ("estimator_spec/core/driver/hooks.py", "f = vars(b)['_n']"),
+        ("estimator_spec/core/driver/hooks.py", "f = vars(b).get('_n')"),
+        ("estimator_spec/core/driver/hooks.py", "f = b.__dict__['_n']"),
+        ("estimator_spec/core/driver/hooks.py", "f = sys.modules['tensorflow.python.tpu']"),
+        ("estimator_spec/core/driver/hooks.py", "f = sys.modules.get('tensorflow.python.tpu')"),
+        ("estimator_spec/core/driver/hooks.py", "import tensorflow._api.v2"),
+        ("estimator_spec/core/_tensorflow/private.py", "def f(op):\n    op._set_attr('a', None)"),
+        ("estimator_spec/core/_tensorflow/private.py", "from tensorflow.python.tpu import tpu"),
+        ("estimator_spec/core/_tensorflow/private.py", "M = {'a': 'tensorflow.python.tpu.tpu'}"),
+        ("estimator_spec/core/_tensorflow/private.py", "f = tf.__internal__.tf2.enabled"),
     ],
 )
 def test_a_broken_invariant_is_found(path, source):
@@ -463,17 +466,17 @@ def test_a_broken_invariant_is_found(path, source):
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("estimator_spec/embedding/spec.py", "import tpu_columns"),
+        ("estimator_spec/core/embedding/spec.py", "import tpu_columns"),
         (
             "tpu_columns/_tensorflow.py",
             "from tensorflow.python.feature_column.feature_column import _DenseColumn",
         ),
-        ("estimator_spec/embedding/spec.py", "def f():\n    import pandas"),
-        ("estimator_spec/embedding/spec.py", "if TYPE_CHECKING:\n    import keras_rs"),
-        ("estimator_spec/driver/training.py", "from estimator_spec.driver import hooks"),
-        ("estimator_spec/driver/training.py", "spec = spec._replace(loss=None)"),
-        ("estimator_spec/driver/training.py", "class A:\n    _a = 1\nb = A()._a"),
-        ("estimator_spec/_tensorflow/graph_surgery.py", "op._update_input(0, value)"),
+        ("estimator_spec/core/embedding/spec.py", "def f():\n    import pandas"),
+        ("estimator_spec/core/embedding/spec.py", "if TYPE_CHECKING:\n    import keras_rs"),
+        ("estimator_spec/core/driver/training.py", "from estimator_spec.core.driver import hooks"),
+        ("estimator_spec/core/driver/training.py", "spec = spec._replace(loss=None)"),
+        ("estimator_spec/core/driver/training.py", "class A:\n    _a = 1\nb = A()._a"),
+        ("estimator_spec/core/_tensorflow/graph_surgery.py", "op._update_input(0, value)"),
     ],
 )
 def test_what_is_allowed_is_accepted(path, source):

@@ -95,7 +95,7 @@ def test_a_star_import_loads_no_keras():
 @pytest.mark.slow
 def test_import_of_the_package_loads_no_tensorflow():
     """Importing the packages loads no TensorFlow: tools on the command line do without."""
-    statement = "import estimator_spec, estimator_spec.kernels_cli, tpu_columns"
+    statement = "import estimator_spec, estimator_spec.core.kernels_cli, tpu_columns"
     assert "tensorflow" not in modules_after(statement)[0]
 
 

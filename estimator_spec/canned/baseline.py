@@ -7,11 +7,11 @@ from typing import Any
 
 from estimator_spec.canned import baseline_model
 from estimator_spec.canned.construction import make_model_fn, with_head
-from estimator_spec.common import argument_rules
-from estimator_spec.common.canned_model import CannedModel, ModelPart
-from estimator_spec.driver.estimator import Estimator
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.run_config import RunConfig
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
-from estimator_spec.run_config import RunConfig
+from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
 _LEARNING_RATE = 0.3
 

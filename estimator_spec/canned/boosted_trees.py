@@ -16,18 +16,18 @@ import tensorflow as tf
 from estimator_spec.canned import boosted_trees_model
 from estimator_spec.canned.construction import with_head
 from estimator_spec.checkpoints import boosted_trees as stored
-from estimator_spec.common import argument_rules
-from estimator_spec.common.tree_features import BoostedTreesModel, number_features
-from estimator_spec.driver import checkpoint_state
-from estimator_spec.driver.estimator import Estimator
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.driver import checkpoint_state
+from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.run_config import RunConfig
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 from estimator_spec.heads import BinaryClassHead, MultiClassHead
 from estimator_spec.heads.description import has_inverse_link
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
     regression_head,
 )
-from estimator_spec.run_config import RunConfig
-from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.heads.tree_features import BoostedTreesModel, number_features
 
 tf1 = tf.compat.v1
 

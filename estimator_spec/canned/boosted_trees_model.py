@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state
 from estimator_spec.checkpoints.boosted_trees import Forest
-from estimator_spec.common.tree_features import Feature, Kind
+from estimator_spec.core._tensorflow import private
+from estimator_spec.heads.tree_features import Feature, Kind
 from tpu_columns.layer_inputs import check_features_of
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
 from estimator_spec.canned import (
     column_state,
     dnn,
@@ -19,10 +18,11 @@ from estimator_spec.canned import (
 )
 from estimator_spec.canned.construction import ModelFn, with_head
 from estimator_spec.canned.hidden_layers import HiddenLayers
-from estimator_spec.common import argument_rules
-from estimator_spec.common.canned_model import CannedModel, ModelPart
-from estimator_spec.common.feature_columns import list_of_columns
-from estimator_spec.driver.estimator import Estimator
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.run_config import RunConfig
+from estimator_spec.core.user_functions.warm_start import WarmStartSettings
 from estimator_spec.heads import (
     Head,
     RegressionHead,
@@ -30,8 +30,8 @@ from estimator_spec.heads import (
     losses,
     train_ops,
 )
-from estimator_spec.run_config import RunConfig
-from estimator_spec.user_functions.warm_start import WarmStartSettings
+from estimator_spec.heads.canned_model import CannedModel, ModelPart
+from estimator_spec.heads.feature_columns import list_of_columns
 
 _LINEAR_LEARNING_RATE = 0.005
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.common import legacy_keras
-from estimator_spec.user_functions.model_spec import ModeKeys
+from estimator_spec.core.common import legacy_keras
+from estimator_spec.core.user_functions.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state
 from estimator_spec.canned.column_state import ScopedState
-from estimator_spec.common.feature_columns import scope_name, sorted_columns
-from estimator_spec.driver import shared_tables
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.driver import shared_tables
+from estimator_spec.heads.feature_columns import scope_name, sorted_columns
 from tpu_columns import categorical, column_lookup, column_types, native_lookup, tables
 from tpu_columns.layer_inputs import (
     LayerInputs,

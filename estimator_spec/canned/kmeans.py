@@ -18,13 +18,13 @@ from estimator_spec.canned.kmeans_model import (
     RANDOM_INIT,
     SQUARED_EUCLIDEAN_DISTANCE,
 )
-from estimator_spec.common import argument_rules
-from estimator_spec.driver import hooks as hooks_lib
-from estimator_spec.driver.estimator import Estimator
-from estimator_spec.driver.graph_builder import BuiltGraph
-from estimator_spec.export.export_outputs import PredictOutput
-from estimator_spec.run_config import RunConfig
-from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.driver import hooks as hooks_lib
+from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.driver.graph_builder import BuiltGraph
+from estimator_spec.core.export.export_outputs import PredictOutput
+from estimator_spec.core.run_config import RunConfig
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
 

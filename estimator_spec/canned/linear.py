@@ -11,12 +11,12 @@ import tensorflow as tf
 from estimator_spec.canned import dnn, linear_model
 from estimator_spec.canned.construction import make_model_fn, with_head
 from estimator_spec.canned.linear_model import LinearOutput
-from estimator_spec.common import argument_rules
-from estimator_spec.common.canned_model import CannedModel, ModelPart
-from estimator_spec.driver.estimator import Estimator
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.run_config import RunConfig
+from estimator_spec.core.user_functions.warm_start import WarmStartSettings
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
-from estimator_spec.run_config import RunConfig
-from estimator_spec.user_functions.warm_start import WarmStartSettings
+from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
 tf1 = tf.compat.v1
 

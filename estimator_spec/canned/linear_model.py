@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
 from estimator_spec.canned import column_state, input_layer
-from estimator_spec.common.feature_columns import scope_name, sorted_columns
+from estimator_spec.core._tensorflow import private
+from estimator_spec.heads.feature_columns import scope_name, sorted_columns
 from tpu_columns import categorical, column_lookup
 from tpu_columns.layer_inputs import (
     LayerInputs,

@@ -10,9 +10,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common import legacy_keras
-from estimator_spec.common.canned_model import OPTIMIZERS
-from estimator_spec.user_functions.model_spec import ModeKeys
+from estimator_spec.core.common import legacy_keras
+from estimator_spec.core.user_functions.model_spec import ModeKeys
+from estimator_spec.heads.canned_model import OPTIMIZERS
 
 tf1 = tf.compat.v1
 

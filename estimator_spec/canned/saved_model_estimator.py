@@ -9,10 +9,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
-from estimator_spec.driver import saved_models
-from estimator_spec.driver.estimator import Estimator
-from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.driver import saved_models
+from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
 

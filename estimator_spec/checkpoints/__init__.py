@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
-    from estimator_spec.checkpoints.bundle import Checkpoint
     from estimator_spec.checkpoints.change_report import ConversionReport
     from estimator_spec.checkpoints.conversion import convert
     from estimator_spec.checkpoints.differences import Differences, diff
-    from estimator_spec.checkpoints.errors import CheckpointError, DamagedCheckpointError
     from estimator_spec.checkpoints.inspection import Inspection, inspect
     from estimator_spec.checkpoints.record_creation import record
     from estimator_spec.checkpoints.state_repair import Repair, repair
     from estimator_spec.checkpoints.table_reading import iterate_table, read_table, tables_of
-    from estimator_spec.checkpoints.verification import Verification, verify
+    from estimator_spec.core.checkpoints.bundle import Checkpoint
+    from estimator_spec.core.checkpoints.errors import CheckpointError, DamagedCheckpointError
+    from estimator_spec.core.checkpoints.verification import Verification, verify
 
 _HOMES = {
     ".bundle": "Checkpoint",

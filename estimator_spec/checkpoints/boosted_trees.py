@@ -17,8 +17,8 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
-from estimator_spec.checkpoints.errors import DamagedCheckpointError
-from estimator_spec.common.tree_features import Feature, Kind
+from estimator_spec.core.checkpoints.errors import DamagedCheckpointError
+from estimator_spec.heads.tree_features import Feature, Kind
 
 _TREES = "boosted_trees:0_serialized"
 _QUANTILES = "boosted_trees/QuantileAccumulator:0_bucket_boundaries_{}"

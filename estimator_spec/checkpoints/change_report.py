@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from estimator_spec.common.terminal import format_size, format_table
+from estimator_spec.core.common.terminal import format_size, format_table
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from estimator_spec.common import command_line, quiet_start
+from estimator_spec.core.common import command_line, quiet_start
 
 _EXAMPLES = """\
 examples:

@@ -16,8 +16,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec import checkpoints
-from estimator_spec.embedding import program_objects
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding import program_objects
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 # Options of `convert` that change variables.
 _CHANGES = (

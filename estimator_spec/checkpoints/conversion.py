@@ -8,21 +8,15 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from estimator_spec.checkpoints import (
-    change_report,
-    output_variables,
-    planning,
-    records,
-    variable_roles,
-    writing,
-)
-from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, find_prefix
+from estimator_spec.checkpoints import change_report, planning
 from estimator_spec.checkpoints.objects import ObjectCheckpoint
 from estimator_spec.checkpoints.options import ConversionOptions
 from estimator_spec.checkpoints.renaming import Rename
-from estimator_spec.common import own_files
-from estimator_spec.common.terminal import ByteProgress
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.checkpoints import output_variables, records, variable_roles, writing
+from estimator_spec.core.checkpoints.bundle import Checkpoint, CheckpointPath, find_prefix
+from estimator_spec.core.common import own_files
+from estimator_spec.core.common.terminal import ByteProgress
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
 def convert(

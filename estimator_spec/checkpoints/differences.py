@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from estimator_spec.checkpoints import records, variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
-from estimator_spec.checkpoints.rows import RowReader
-from estimator_spec.common.terminal import ByteProgress, format_table
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.checkpoints import records, variable_roles
+from estimator_spec.core.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
+from estimator_spec.core.checkpoints.rows import RowReader
+from estimator_spec.core.common.terminal import ByteProgress, format_table
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.partition import RowPartition
 
 _CHUNK = 4 << 20

@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any
 
-from estimator_spec.checkpoints import variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
 from estimator_spec.checkpoints.change_report import format_shape
-from estimator_spec.common.terminal import format_size, format_table
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.checkpoints import variable_roles
+from estimator_spec.core.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
+from estimator_spec.core.common.terminal import format_size, format_table
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import slots
-from estimator_spec.embedding import optimizers
-from estimator_spec.embedding.optimizer_base import OptimizationParameters
+from estimator_spec.core.checkpoints import slots
+from estimator_spec.core.embedding import optimizers
+from estimator_spec.core.embedding.optimizer_base import OptimizationParameters
 
 tf1 = tf.compat.v1
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.checkpoints import slots, variable_roles
-from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name, tensor_core_tables
+from estimator_spec.core.checkpoints import slots, variable_roles
+from estimator_spec.core.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec, table_name, tensor_core_tables
 
 TPU_EMBEDDING, SERVING = "tpu_embedding", "serving"
 TARGETS = (TPU_EMBEDDING, SERVING)

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from estimator_spec.checkpoints import slots
 from estimator_spec.checkpoints.objects import ObjectCheckpoint
 from estimator_spec.checkpoints.renaming import Rename
+from estimator_spec.core.checkpoints import slots
 from tpu_columns.checks import is_int
 from tpu_columns.partition import RowPartition, check_strategy
 

@@ -10,22 +10,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.checkpoints import (
-    change_report,
-    new_rows,
+from estimator_spec.checkpoints import change_report, new_rows, vocabulary
+from estimator_spec.checkpoints.objects import OBJECT_GRAPH, SAVE_COUNTER, ObjectCheckpoint
+from estimator_spec.checkpoints.options import ConversionOptions
+from estimator_spec.checkpoints.renaming import Renaming, compile_pattern
+from estimator_spec.checkpoints.slot_conversion import SlotConversion
+from estimator_spec.core.checkpoints import (
     output_variables,
     quantization,
     records,
     slots,
     variable_roles,
-    vocabulary,
 )
-from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.checkpoints.objects import OBJECT_GRAPH, SAVE_COUNTER, ObjectCheckpoint
-from estimator_spec.checkpoints.options import ConversionOptions
-from estimator_spec.checkpoints.renaming import Renaming, compile_pattern
-from estimator_spec.checkpoints.row_mapping import RowMapping
-from estimator_spec.checkpoints.slot_conversion import SlotConversion
+from estimator_spec.core.checkpoints.bundle import Checkpoint
+from estimator_spec.core.checkpoints.row_mapping import RowMapping
 from tpu_columns.partition import RowPartition
 
 

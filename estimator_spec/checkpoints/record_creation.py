@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from estimator_spec.checkpoints import records, variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.checkpoints import records, variable_roles
+from estimator_spec.core.checkpoints.bundle import Checkpoint, CheckpointPath
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
 def record(

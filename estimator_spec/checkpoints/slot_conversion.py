@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.checkpoints import slots, variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint
+from estimator_spec.core.checkpoints import slots, variable_roles
+from estimator_spec.core.checkpoints.bundle import Checkpoint
 
 
 class SlotConversion:

@@ -7,9 +7,9 @@ import dataclasses
 import errno
 import os
 
-from estimator_spec.checkpoints import state_file, verification
-from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.checkpoints.errors import CheckpointError
+from estimator_spec.core.checkpoints import state_file, verification
+from estimator_spec.core.checkpoints.bundle import Checkpoint
+from estimator_spec.core.checkpoints.errors import CheckpointError
 
 
 @dataclasses.dataclass(frozen=True)

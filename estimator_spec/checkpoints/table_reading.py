@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.checkpoints import variable_roles
-from estimator_spec.checkpoints.bundle import Checkpoint, CheckpointPath
-from estimator_spec.checkpoints.rows import RowReader
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.checkpoints import variable_roles
+from estimator_spec.core.checkpoints.bundle import Checkpoint, CheckpointPath
+from estimator_spec.core.checkpoints.rows import RowReader
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
 def read_table(

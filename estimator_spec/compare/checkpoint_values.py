@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from estimator_spec.checkpoints.bundle import Checkpoint, StoredVariable
 from estimator_spec.checkpoints.differences import Side as StoredSide
 from estimator_spec.compare import comparison, gaps, values
 from estimator_spec.compare.comparison import Comparison, Item, Outcome
@@ -16,6 +15,7 @@ from estimator_spec.compare.gaps import Gap, GapBuilder
 from estimator_spec.compare.matching import compare_variables
 from estimator_spec.compare.recording import Variable
 from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
+from estimator_spec.core.checkpoints.bundle import Checkpoint, StoredVariable
 
 _CHUNK = 4 << 20
 # Larger tables aren't searched for permuted rows: both must be in memory for it.

@@ -14,8 +14,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from estimator_spec.common import command_line
-from estimator_spec.common.terminal import StatusLine, is_terminal
 from estimator_spec.compare import page, text
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.estimator_collector.options import Limits
@@ -23,6 +21,8 @@ from estimator_spec.compare.matching import KINDS
 from estimator_spec.compare.programs import Program, ProgramError
 from estimator_spec.compare.runs import compare_programs
 from estimator_spec.compare.stages import Tolerances, parse_rule
+from estimator_spec.core.common import command_line
+from estimator_spec.core.common.terminal import StatusLine, is_terminal
 
 _EPILOG = """\
 examples:

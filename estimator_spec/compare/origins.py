@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from estimator_spec.common import program_files
 from estimator_spec.compare.programs import Program, ProgramError
+from estimator_spec.legacy.program_source import program_files
 
 # Modules that an error or a note lists.
 _MAX_LISTED = 5

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 
-from estimator_spec.common.html_page import Bar, Page
 from estimator_spec.compare import gaps, text
 from estimator_spec.compare.comparison import Comparison, Item
 from estimator_spec.compare.stages import Stage
+from estimator_spec.core.common.html_page import Bar, Page
 
 # Items of a stage that get a picture: of thousands of variables, the first that differ.
 _MAX_PICTURES = 12

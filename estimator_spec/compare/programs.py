@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from estimator_spec.common import program_files
 from estimator_spec.compare.estimator_collector.options import Api, Options
 from estimator_spec.compare.recording import Recording
+from estimator_spec.legacy.program_source import program_files
 
 # Text in a program's arguments that stands for the directory of its side.
 RUN_DIRECTORY = "{run}"

@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from estimator_spec.common.terminal import format_table
 from estimator_spec.compare import gaps
 from estimator_spec.compare.comparison import Comparison, Item
 from estimator_spec.compare.stages import Stage
+from estimator_spec.core.common.terminal import format_table
 
 _MAX_ROWS = 20
 _MAX_BAR = 40

@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from estimator_spec._tensorflow import private
-from estimator_spec.common.checks import check_positive_ints
 from estimator_spec.convert import report, resolved_spec, target_support
 from estimator_spec.convert.report import Entry, Status
-from estimator_spec.embedding import optimizers
-from estimator_spec.embedding.spec import (
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.common.checks import check_positive_ints
+from estimator_spec.core.embedding import optimizers
+from estimator_spec.core.embedding.spec import (
     EmbeddingConfigSpec,
     TableConfig,
     table_learning_rate,
     table_optimizer,
     tables_and_features,
 )
-from estimator_spec.user_functions.model_spec import ModeKeys
+from estimator_spec.core.user_functions.model_spec import ModeKeys
 from tpu_columns.checks import is_int
 from tpu_columns.placement import Mode
 

@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.checkpoints import boosted_trees as stored
-from estimator_spec.common.optional_packages import load_extra
-from estimator_spec.common.tree_features import BoostedTreesModel, Feature, Kind
+from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.heads.description import class_labels
+from estimator_spec.heads.tree_features import BoostedTreesModel, Feature, Kind
 
 _UNKNOWN = 0  # YDF's number of words that are in no vocabulary
 

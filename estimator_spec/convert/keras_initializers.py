@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.common.optional_packages import load_extra
+from estimator_spec.convert.optional_packages import load_extra
 
 
 def keras_initializer(initializer: Any, keras: Any = None) -> Any:

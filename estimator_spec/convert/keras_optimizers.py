@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.convert import target_support
-from estimator_spec.cores import update_rules
-from estimator_spec.embedding import optimizers as ours
-from estimator_spec.embedding.optimizers import OptimizationParameters
+from estimator_spec.convert.optional_packages import load_extra
+from estimator_spec.core.cores import update_rules
+from estimator_spec.core.embedding import optimizers as ours
+from estimator_spec.core.embedding.optimizers import OptimizationParameters
 from tpu_columns import callables
 
 PACKAGE = "tpu_columns"

@@ -16,16 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.common.checks import check_positive_ints
-from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.convert import checks, keras_optimizers, keras_tables, report, resolved_spec
 from estimator_spec.convert.features import Conversion, LookupInputs, attach
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.keras_tables import table_variable
+from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.common.checks import check_positive_ints
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.placement import Hardware, LookupDevice
 
 DEFAULT_DEVICE, AUTO = "default_device", "auto"

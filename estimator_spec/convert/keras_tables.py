@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.core.embedding.mid_level_slots import mid_level_slot_names
 
 _Variables = dict[str, dict[str, Any]]
 

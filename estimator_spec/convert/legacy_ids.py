@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
 from estimator_spec.convert import checks
 from estimator_spec.convert.resolved_spec import ResolvedSpec
-from estimator_spec.cores import enqueue
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.cores import enqueue
 from tpu_columns import categorical, lookup
 from tpu_columns.invalid_ids import IdRule, rule_for_column
 from tpu_columns.lookup_errors import IdOutOfRangeError

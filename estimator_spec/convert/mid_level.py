@@ -15,17 +15,17 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import tpu_embedding
-from estimator_spec.common.checks import check_positive_ints
 from estimator_spec.convert import report, resolved_spec, target_support
 from estimator_spec.convert.features import Conversion, attach
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
-from estimator_spec.embedding import optimizers as ours
-from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
-from estimator_spec.embedding.optimizers import OptimizationParameters
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core._tensorflow import tpu_embedding
+from estimator_spec.core.common.checks import check_positive_ints
+from estimator_spec.core.embedding import optimizers as ours
+from estimator_spec.core.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.core.embedding.optimizers import OptimizationParameters
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.placement import Hardware
 
 

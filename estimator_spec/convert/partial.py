@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec.common.checks import check_positive_ints
 from estimator_spec.convert import checks, resolved_spec
 from estimator_spec.convert.features import LookupInputs, attach
 from estimator_spec.convert.keras_initializers import keras_initializer
@@ -23,7 +22,8 @@ from estimator_spec.convert.mid_level import MidLevel, build_configurations
 from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
 from estimator_spec.convert.tpu_layer import TPUTables, mid_level_optimizer
 from estimator_spec.convert.trained_tables import TrainedTables
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.common.checks import check_positive_ints
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.checks import is_int
 from tpu_columns.placement import Hardware
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
-from estimator_spec.embedding.optimizers import FrequencyEstimatorParameters, OptimizationParameters
-from estimator_spec.embedding.spec import (
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.embedding.optimizers import (
+    FrequencyEstimatorParameters,
+    OptimizationParameters,
+)
+from estimator_spec.core.embedding.spec import (
     EmbeddingConfigSpec,
     FeatureConfig,
     TableConfig,

@@ -14,7 +14,7 @@ from estimator_spec.convert.features import Conversion, attach, features_for
 from estimator_spec.convert.mid_level import feature_config, table_config
 from estimator_spec.convert.partial_lookup import kind_of
 from estimator_spec.convert.trained_tables import TrainedTables
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.placement import Hardware
 
 

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
-from estimator_spec.common.checks import check_positive_ints
 from estimator_spec.convert import report, resolved_spec
 from estimator_spec.convert.features import Conversion
 from estimator_spec.convert.mid_level import Optimizers, model_table_entries, table_config
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.common.checks import check_positive_ints
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.placement import Hardware
 
 _INT32_ROWS = 2**31

@@ -20,8 +20,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from estimator_spec.embedding import optimizers as ours
-from estimator_spec.embedding.optimizers import OptimizationParameters
+from estimator_spec.core.embedding import optimizers as ours
+from estimator_spec.core.embedding.optimizers import OptimizationParameters
 
 TARGETS = ("config_proto", "tpu_embedding", "tpu_embedding_v2", "keras", "keras_core")
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.convert import resolved_spec
 from estimator_spec.convert.features import attach
 from estimator_spec.convert.mid_level import build_configurations
+from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.convert.partial import SIZE_THRESHOLD, PartialConversion, exceeds_threshold
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.convert.trained_tables import TrainedTables
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.placement import Hardware
 
 

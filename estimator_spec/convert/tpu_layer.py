@@ -14,13 +14,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
 from estimator_spec.convert import report, resolved_spec
 from estimator_spec.convert.keras_initializers import keras_initializer
 from estimator_spec.convert.mid_level import Optimizers, fix_packing_status
 from estimator_spec.convert.partial_lookup import look_up, tensorflow_variable
-from estimator_spec.embedding.optimizers import OptimizationParameters
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, FeatureConfig, TableConfig
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.embedding.optimizers import OptimizationParameters
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec, FeatureConfig, TableConfig
 
 _Base: Any = object  # replaced by Keras' Layer, as in `partial`
 

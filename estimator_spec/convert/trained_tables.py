@@ -10,14 +10,14 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints import records, spec_tables
-from estimator_spec.checkpoints import slots as slot_names
-from estimator_spec.checkpoints.bundle import Checkpoint
-from estimator_spec.common.checks import check_positive_ints
 from estimator_spec.convert import checks
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
-from estimator_spec.embedding.optimizers import OptimizationParameters, slot_initial_values
+from estimator_spec.core.checkpoints import records, spec_tables
+from estimator_spec.core.checkpoints import slots as slot_names
+from estimator_spec.core.checkpoints.bundle import Checkpoint
+from estimator_spec.core.common.checks import check_positive_ints
+from estimator_spec.core.embedding.optimizers import OptimizationParameters, slot_initial_values
 
 
 class TrainedTables:

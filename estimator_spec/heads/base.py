@@ -7,8 +7,8 @@ import abc
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, TPUEstimatorSpec
 from estimator_spec.heads.keys import with_head_name
-from estimator_spec.user_functions.model_spec import EstimatorSpec, TPUEstimatorSpec
 
 
 class Head(abc.ABC):

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.export.export_outputs import ClassificationOutput
+from estimator_spec.core.export.export_outputs import ClassificationOutput
 from estimator_spec.heads.inputs import verified
 from estimator_spec.heads.keys import CLASSIFY_SIGNATURE, DEFAULT_SIGNATURE, PredictionKeys
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.common.signatures import argument_names
+from estimator_spec.core.common.signatures import argument_names
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.multi_class import MultiClassHead
 from estimator_spec.heads.multi_label import MultiLabelHead

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
+from estimator_spec.core._tensorflow import private
 from tpu_columns.layer_inputs import check_features_of
 
 

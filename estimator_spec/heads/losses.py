@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common import argument_rules
-from estimator_spec.common.signatures import argument_names
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.common.signatures import argument_names
 from estimator_spec.heads.inputs import with_shape
 
 # Values of `tf.keras.losses.Reduction`; a read of these would choose a Keras for the program.

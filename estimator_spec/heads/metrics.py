@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common import legacy_keras
+from estimator_spec.core.common import legacy_keras
 from estimator_spec.heads.keys import MetricKeys, with_head_name
 
 Metrics = dict[str, Any]

@@ -8,8 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common import argument_rules
-from estimator_spec.export.export_outputs import PredictOutput
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.export.export_outputs import PredictOutput
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 from estimator_spec.heads import inputs, losses, train_ops
 from estimator_spec.heads.base import Head
 from estimator_spec.heads.keys import (
@@ -20,7 +21,6 @@ from estimator_spec.heads.keys import (
 )
 from estimator_spec.heads.metrics import MetricFactory, Metrics
 from estimator_spec.heads.single import add_loss_summaries
-from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common import argument_rules
-from estimator_spec.export.export_outputs import RegressionOutput
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.export.export_outputs import RegressionOutput
 from estimator_spec.heads import inputs, losses
 from estimator_spec.heads.keys import (
     DEFAULT_SIGNATURE,

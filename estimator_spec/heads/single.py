@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.common import argument_rules
-from estimator_spec.export.export_outputs import PredictOutput
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.export.export_outputs import PredictOutput
+from estimator_spec.core.user_functions.model_spec import ModeKeys, TPUEstimatorSpec
 from estimator_spec.heads import inputs, losses, train_ops
 from estimator_spec.heads.base import Head
 from estimator_spec.heads.keys import PREDICT_SIGNATURE, MetricKeys, with_head_name
 from estimator_spec.heads.metrics import MetricFactory, Metrics, update_mean
-from estimator_spec.user_functions.model_spec import ModeKeys, TPUEstimatorSpec
 
 tf1 = tf.compat.v1
 

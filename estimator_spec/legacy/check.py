@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from estimator_spec.common import program_files
 from estimator_spec.legacy import (
     old_names,
     program_api,
@@ -25,7 +24,8 @@ from estimator_spec.legacy import (
 from estimator_spec.legacy.handling import Handling
 from estimator_spec.legacy.old_names import Fate
 from estimator_spec.legacy.program_names import Use
-from estimator_spec.program_source.modules import Modules
+from estimator_spec.legacy.program_source import program_files
+from estimator_spec.legacy.program_source.modules import Modules
 
 
 class Outcome(enum.Enum):

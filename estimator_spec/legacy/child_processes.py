@@ -14,8 +14,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from estimator_spec.common import legacy_keras, program_files
+from estimator_spec.core.common import legacy_keras
 from estimator_spec.legacy import installation, program_api, tf1
+from estimator_spec.legacy.program_source import program_files
 from tpu_columns import environment
 
 _STARTUP = os.path.join(os.path.dirname(os.path.realpath(__file__)), "startup")

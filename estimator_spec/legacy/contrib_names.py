@@ -8,13 +8,13 @@ from estimator_spec.legacy.name_rows import Library, When, parse_rows
 # Other names of tensorflow.contrib that TPU programs import.
 CONTRIB = parse_rows(
     """
-    [estimator_spec.legacy.hparams]
+    [estimator_spec.legacy.contrib.hparams]
     contrib.training contrib.training.python.training.hparam: HParams
 
     [tensorflow.train]
     contrib.training contrib.training.python.training.evaluation: checkpoints_iterator
 
-    [estimator_spec._tensorflow.private.summary_ops]
+    [estimator_spec.core._tensorflow.private.summary_ops]
     contrib.summary contrib.summary.summary:
       SummaryWriter all_summary_ops=all_v2_summary_ops always_record_summaries audio
       create_summary_file_writer eval_dir flush generic graph histogram image import_event
@@ -56,7 +56,7 @@ CONTRIB = parse_rows(
     [tensorflow.keras.metrics]
     contrib.eager.metrics: Accuracy BinaryAccuracy CategoricalAccuracy Mean
 
-    [estimator_spec.legacy.contrib]
+    [estimator_spec.legacy.contrib.functions]
     contrib.framework: deprecated
     contrib.data: batch_and_drop_remainder padded_batch_and_drop_remainder sloppy_interleave
     contrib.lookup contrib.lookup.lookup_ops:
@@ -67,7 +67,7 @@ CONTRIB = parse_rows(
     contrib.layers contrib.layers.python.layers contrib.layers.python.layers.regularizers:
       l1_regularizer l2_regularizer
 
-    [estimator_spec._tensorflow.private.lookup_ops]
+    [estimator_spec.core._tensorflow.private.lookup_ops]
     contrib.lookup contrib.lookup.lookup_ops:
       FastHashSpec HashTable=StaticHashTableV1 HasherSpec IdTableWithHashBuckets
       InitializableLookupTableBase KeyValueTensorInitializer LookupInterface
@@ -87,7 +87,7 @@ CONTRIB = parse_rows(
     [tensorflow.compat.v1]
     contrib.framework: py_func
 
-    [estimator_spec.legacy.contrib_metrics]
+    [estimator_spec.legacy.contrib.metrics]
     contrib.metrics contrib.metrics.python.ops.metric_ops:
       accuracy aggregate_metric_map aggregate_metrics streaming_accuracy streaming_auc
       streaming_false_negatives streaming_false_negatives_at_thresholds streaming_false_positives
@@ -113,14 +113,14 @@ CONTRIB = parse_rows(
     contrib.metrics:
       set_difference=difference set_intersection=intersection set_size=size set_union=union
 
-    [estimator_spec.legacy.contrib_rnn]
+    [estimator_spec.legacy.contrib.rnn]
     contrib.rnn contrib.rnn.python.ops.core_rnn_cell contrib.rnn.python.ops.rnn_cell \
       tf_py.ops.rnn_cell:
       BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTMCell LSTMStateTuple
       MultiRNNCell RNNCell ResidualWrapper
     contrib.rnn contrib.rnn.python.ops.rnn: stack_bidirectional_dynamic_rnn
 
-    [estimator_spec.legacy.contrib_fused_rnn]
+    [estimator_spec.legacy.contrib.fused_rnn]
     contrib.rnn contrib.rnn.python.ops.fused_rnn_cell:
       FusedRNNCell FusedRNNCellAdaptor TimeReversedFusedRNN
     contrib.rnn contrib.rnn.python.ops.lstm_ops: LSTMBlockFusedCell
@@ -129,7 +129,7 @@ CONTRIB = parse_rows(
     contrib.rnn contrib.rnn.python.ops.core_rnn:
       static_bidirectional_rnn static_rnn static_state_saving_rnn
 
-    [estimator_spec.legacy.contrib_opt]
+    [estimator_spec.legacy.contrib.opt]
     contrib.opt:
       AdamWOptimizer DecoupledWeightDecayExtension LARSOptimizer LazyAdamOptimizer
       MomentumWOptimizer MovingAverageOptimizer NadamOptimizer extend_with_decoupled_weight_decay
@@ -141,26 +141,26 @@ CONTRIB = parse_rows(
       AdamWOptimizer DecoupledWeightDecayExtension MomentumWOptimizer
       extend_with_decoupled_weight_decay
 
-    [estimator_spec.legacy.contrib_crf]
+    [estimator_spec.legacy.contrib.crf]
     contrib.crf contrib.crf.python.ops.crf:
       crf_binary_score crf_decode crf_log_likelihood crf_log_norm crf_sequence_score crf_unary_score
       viterbi_decode
 
-    [estimator_spec.driver.predictor]
+    [estimator_spec.core.driver.predictor]
     contrib.predictor contrib.predictor.predictor_factories:
       from_estimator from_saved_model
     contrib.predictor.predictor: Predictor
     contrib.predictor.saved_model_predictor: SavedModelPredictor
     contrib.predictor.core_estimator_predictor: CoreEstimatorPredictor
 
-    [estimator_spec.legacy.contrib_factorization]
+    [estimator_spec.legacy.contrib.factorization]
     contrib.factorization contrib.factorization.python.ops.clustering_ops:
       COSINE_DISTANCE KMEANS_PLUS_PLUS_INIT KMeans RANDOM_INIT SQUARED_EUCLIDEAN_DISTANCE
     contrib.factorization contrib.factorization.python.ops.kmeans contrib.learn \
       contrib.learn.python.learn.estimators contrib.learn.python.learn.estimators.kmeans:
       KMeansClustering
 
-    [estimator_spec.legacy.contrib_distribute]
+    [estimator_spec.legacy.contrib.distribute]
     contrib.distribute:
       CollectiveAllReduceStrategy DistributeConfig MirroredStrategy ParameterServerStrategy
 

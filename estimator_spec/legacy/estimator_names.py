@@ -27,7 +27,7 @@ ESTIMATOR = parse_rows(
     estimator estimator_py.estimator_lib estimator_py.run_config: RunConfig
     estimator_py.run_config: TaskType get_default_session_config path_to_str
 
-    [estimator_spec.common.signatures]
+    [estimator_spec.core.common.signatures]
     estimator_py.util: fn_args=argument_names
     """
 )
@@ -64,7 +64,7 @@ HOOKS = parse_rows(
     estimator.experimental estimator_py.hooks.hooks contrib.estimator:
       InMemoryEvaluatorHook make_stop_at_checkpoint_step_hook
 
-    [estimator_spec.driver.early_stopping]
+    [estimator_spec.core.driver.early_stopping]
     estimator_py.early_stopping contrib.estimator: read_eval_metrics
     """
 )
@@ -85,7 +85,7 @@ EXTENDERS = parse_rows(
     # tf_keras' `tf.keras.estimator.model_to_estimator`, of both versions, calls this one.
     estimator_py.estimator_lib: model_to_estimator
 
-    [estimator_spec.legacy.contrib_estimator]
+    [estimator_spec.legacy.contrib.estimator]
     contrib.estimator contrib.estimator.python.estimator.extenders:
       clip_gradients_by_norm forward_features
     contrib.estimator contrib.estimator.python.estimator.export:
@@ -116,19 +116,19 @@ PRIVATE = parse_rows(
     estimator_tpu_py.tpu_estimator tpu_py.tpu_config:
       BatchConfig _WRAP_INPUT_FN_INTO_WHILE_LOOP=WRAP_INPUT_FN_INTO_WHILE_LOOP
 
-    [estimator_spec.driver.hooks]
+    [estimator_spec.core.driver.hooks]
     estimator_py.estimator: _check_hooks_type=check_hooks _check_listeners_type=check_listeners
     estimator_py.util: _DatasetInitializerHook=IteratorInitializer
 
-    [estimator_spec.driver.estimator]
+    [estimator_spec.core.driver.estimator]
     estimator_py.estimator:
       _assert_members_are_not_overridden=check_overridden_members
       maybe_overwrite_model_dir_and_session_config=resolve_config
 
-    [estimator_spec.driver.checkpoint_state]
+    [estimator_spec.core.driver.checkpoint_state]
     estimator_py.estimator: _check_checkpoint_available=require_latest
 
-    [estimator_spec.user_functions.warm_start]
+    [estimator_spec.core.user_functions.warm_start]
     estimator_py.estimator: _get_default_warm_start_settings=default_warm_start_settings
 
     [estimator_spec]
@@ -140,19 +140,19 @@ PRIVATE = parse_rows(
       _mod_export_version=mod_export_version _negation=negation
       _one_of_every_n_export_versions=one_of_every_n_export_versions _union=union
 
-    [estimator_spec.export.receivers]
+    [estimator_spec.core.export.receivers]
     estimator_py.export.export estimator_py.export.export_lib: UnsupervisedInputReceiver
 
-    [estimator_spec.export.export_outputs]
+    [estimator_spec.core.export.export_outputs]
     estimator_py.export.export_output estimator_py.export.export_lib: TrainOutput _SupervisedOutput
     estimator_py.export.export_lib: get_export_outputs
 
-    [estimator_spec._tensorflow.private.model_utils]
+    [estimator_spec.core._tensorflow.private.model_utils]
     estimator_py.export.export estimator_py.export.export_lib:
       build_all_signature_defs get_temp_export_dir get_timestamped_export_dir
     estimator_py.export.export_lib: EXPORT_TAG_MAP SIGNATURE_KEY_MAP
 
-    [estimator_spec.export.exporters]
+    [estimator_spec.core.export.exporters]
     estimator_py.exporter: _loss_smaller
     estimator_py.exporter: _verify_compare_fn_args=_check_compare_fn
 
@@ -162,7 +162,7 @@ PRIVATE = parse_rows(
       _CheckForStoppingHook=CheckForStoppingHook _StopOnPredicateHook=StopOnPredicateHook
     estimator_py.hooks.hooks: _StopAtCheckpointStepHook=StopAtCheckpointStepHook
 
-    [estimator_spec.driver.checkpoint_evaluation]
+    [estimator_spec.core.driver.checkpoint_evaluation]
     estimator_py.training:
       _ContinuousEvalListener=EvaluationObserver _EvalResult=EvaluationResult
       _EvalStatus=EvaluationStatus

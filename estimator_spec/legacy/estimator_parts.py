@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec import keras_models
-from estimator_spec.driver import evaluation, input_pipeline, model_calls
-from estimator_spec.export import receivers
-from estimator_spec.export.exporters import _SavedModelExporter
-from estimator_spec.user_functions import batches
+from estimator_spec.canned import keras_models
+from estimator_spec.core.driver import evaluation, input_pipeline, model_calls
+from estimator_spec.core.export import receivers
+from estimator_spec.core.export.exporters import _SavedModelExporter
+from estimator_spec.core.user_functions import batches
 
 tf1 = tf.compat.v1
 

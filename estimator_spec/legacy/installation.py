@@ -22,11 +22,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.core.run_config import host_fallback
 from estimator_spec.legacy import names, recommenders, stand_ins
 from estimator_spec.legacy.module_spellings import is_removed, prefixes
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
 from estimator_spec.legacy.undo import ReversibleChanges
-from estimator_spec.run_config import host_fallback
 from tpu_columns import log_messages
 
 _LOCK = threading.RLock()

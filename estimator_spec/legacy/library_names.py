@@ -9,7 +9,7 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 
-from estimator_spec.common import program_files
+from estimator_spec.legacy.program_source import program_files
 
 # TensorFlow's libraries remove the names that the second one lacks.
 _LISTS = ("__all__", "_allowed_symbols")

@@ -8,10 +8,10 @@ canned estimators: a module without such names may use others that TensorFlow 2 
 
 from __future__ import annotations
 
-from estimator_spec.common import program_files
 from estimator_spec.legacy import api_differences, program_names, tensorflow_names
-from estimator_spec.program_source.modules import Modules
-from estimator_spec.program_source.names import Names
+from estimator_spec.legacy.program_source import program_files
+from estimator_spec.legacy.program_source.modules import Modules
+from estimator_spec.legacy.program_source.names import Names
 
 # Packages of TensorFlow that don't belong to an API version.
 SHARED = ("compat", "core", "lite", "python", "tools", "tsl")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from estimator_spec.legacy import handling, tensorflow_names
-from estimator_spec.program_source.names import ROOTS, Chain, Meaning, Names
+from estimator_spec.legacy.program_source.names import ROOTS, Chain, Meaning, Names
 
 _ROOTS = ("tensorflow", "tensorflow_estimator")
 

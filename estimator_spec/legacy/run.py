@@ -15,7 +15,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from estimator_spec.common import program_files, quiet_start
+from estimator_spec.core.common import quiet_start
+from estimator_spec.legacy.program_source import program_files
 
 USAGE = """\
 usage: python -m estimator_spec run [options] SCRIPT [ARGS...]
@@ -157,9 +158,9 @@ def run(command: Command) -> None:
     quiet_start.import_tensorflow()
     quiet_start.list_devices()
     from estimator_spec import legacy
-    from estimator_spec.common import legacy_keras
+    from estimator_spec.core.common import legacy_keras
+    from estimator_spec.core.run_config import host_fallback
     from estimator_spec.legacy import child_processes, program_api, tensorflow_names, tf1
-    from estimator_spec.run_config import host_fallback
 
     if command.host is not None:
         host_fallback.choose_host(host_fallback.Host(command.host))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from estimator_spec.driver import train_and_evaluate as driver
+from estimator_spec.core.driver import train_and_evaluate as driver
+from estimator_spec.core.run_config import RunConfig, strategies
+from estimator_spec.core.run_config import tf_config as tf_config_lib
 from estimator_spec.legacy import training_parts
-from estimator_spec.run_config import RunConfig, strategies
-from estimator_spec.run_config import tf_config as tf_config_lib
 
 _MODES = (strategies.STANDALONE_CLIENT, strategies.INDEPENDENT_WORKER)
 

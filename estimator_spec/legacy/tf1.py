@@ -16,8 +16,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common import program_files
 from estimator_spec.legacy.program_api import SHARED
+from estimator_spec.legacy.program_source import program_files
 
 tf1 = tf.compat.v1
 

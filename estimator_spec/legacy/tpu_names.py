@@ -16,10 +16,10 @@ TPU = parse_rows(
       estimator_tpu_py.tpu_estimator:
       EmbeddingConfigSpec
 
-    [estimator_spec.run_config.tpu_context]
+    [estimator_spec.core.run_config.tpu_context]
     estimator_tpu_py.tpu_context: TPUContext
 
-    [estimator_spec.run_config.tpu_config]
+    [estimator_spec.core.run_config.tpu_config]
     estimator_tpu_py.util: check_positive_integer parse_iterations_per_loop
     """
 )
@@ -79,10 +79,10 @@ CONTRIB_TPU = parse_rows(
     contrib.tpu contrib.tpu.python.tpu.device_assignment: DeviceAssignment
     contrib.tpu contrib.tpu.python.tpu.topology: Topology
 
-    [estimator_spec._tensorflow.private]
+    [estimator_spec.core._tensorflow.private]
     contrib.tpu.python.tpu: tpu_function
 
-    [estimator_spec._tensorflow.private.training_loop]
+    [estimator_spec.core._tensorflow.private.training_loop]
     contrib.tpu contrib.tpu.python.tpu.training_loop: repeat while_loop
 
     [tensorflow.compat.v1.distribute.cluster_resolver]

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import cross_shard, private
+from estimator_spec.core._tensorflow import cross_shard, private
 
 tf1 = tf.compat.v1
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from estimator_spec.cluster import servers
-from estimator_spec.driver import checkpoint_evaluation, early_stopping_hooks
-from estimator_spec.driver import train_and_evaluate as driver
-from estimator_spec.driver.train_spec import EvalSpec
+from estimator_spec.core.cluster import servers
+from estimator_spec.core.driver import checkpoint_evaluation, early_stopping_hooks
+from estimator_spec.core.driver import train_and_evaluate as driver
+from estimator_spec.core.driver.train_spec import EvalSpec
 
 
 def assert_eval_spec(eval_spec: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 
-from estimator_spec.common.guide_pages import find_page
+from estimator_spec.legacy.guide_pages import find_page
 from estimator_spec.legacy.module_spellings import prefixes, spellings
 from estimator_spec.legacy.name_rows import parse_table
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import tpu_embedding
+from estimator_spec.core._tensorflow import tpu_embedding
 from estimator_spec.mid_level import samples, tables
 from estimator_spec.mid_level.host import HostEmbedding
 from estimator_spec.mid_level.replicas import warn_if_installed

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import tpu_embedding
+from estimator_spec.core._tensorflow import tpu_embedding
 from estimator_spec.mid_level import moving, samples, stacked, stacking, tables
 from estimator_spec.mid_level.replicas import Replicas, warn_if_installed
 

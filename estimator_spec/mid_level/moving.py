@@ -13,10 +13,14 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import tpu_embedding
-from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
-from estimator_spec.embedding.optimizers import slot_names
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_optimizer, tables_and_features
+from estimator_spec.core._tensorflow import tpu_embedding
+from estimator_spec.core.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.core.embedding.optimizers import slot_names
+from estimator_spec.core.embedding.spec import (
+    EmbeddingConfigSpec,
+    table_optimizer,
+    tables_and_features,
+)
 from estimator_spec.mid_level import stacking
 
 tf1 = tf.compat.v1

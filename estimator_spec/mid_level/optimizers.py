@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.embedding import optimizers as ours
-from estimator_spec.embedding.optimizers import OptimizationParameters
+from estimator_spec.core.embedding import optimizers as ours
+from estimator_spec.core.embedding.optimizers import OptimizationParameters
 
 tf1 = tf.compat.v1
 

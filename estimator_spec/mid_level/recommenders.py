@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
+from estimator_spec.core._tensorflow import private
 from estimator_spec.mid_level import samples
 from estimator_spec.mid_level.embedding import TPUEmbedding
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
+from estimator_spec.core._tensorflow import private
 
 
 class Stack(NamedTuple):

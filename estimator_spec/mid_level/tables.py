@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.cores import host_updates, native_calls, update_rules
-from estimator_spec.cores.host_updates import GatheredRows, TableUpdate
-from estimator_spec.embedding import optimizers as ours
-from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
-from estimator_spec.embedding.optimizers import OptimizationParameters
+from estimator_spec.core.cores import host_updates, native_calls, update_rules
+from estimator_spec.core.cores.host_updates import GatheredRows, TableUpdate
+from estimator_spec.core.embedding import optimizers as ours
+from estimator_spec.core.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.core.embedding.optimizers import OptimizationParameters
 from estimator_spec.mid_level.replicas import DEVICE
 from estimator_spec.mid_level.samples import Samples
 from tpu_columns import combining, lookup_errors, native_lookup, optimizations

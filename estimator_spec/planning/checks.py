@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from estimator_spec.common.terminal import format_size
+from estimator_spec.core.common.terminal import format_size
 from estimator_spec.planning.balance import imbalance, total_lookups
 from estimator_spec.planning.fixes import propose_fixes
 from estimator_spec.planning.memory import Estimate, MemoryUse, Place

@@ -11,7 +11,7 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from estimator_spec.common import command_line, quiet_start
+from estimator_spec.core.common import command_line, quiet_start
 
 _EXAMPLES = """\
 examples:

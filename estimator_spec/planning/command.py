@@ -14,8 +14,8 @@ import tensorflow as tf
 from absl import flags
 
 from estimator_spec import legacy
-from estimator_spec.common import legacy_keras
-from estimator_spec.embedding import program_objects
+from estimator_spec.core.common import legacy_keras
+from estimator_spec.core.embedding import program_objects
 from estimator_spec.planning import running
 from estimator_spec.planning.data import to_data
 from estimator_spec.planning.page import make_page

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
-from estimator_spec.common.terminal import format_size
+from estimator_spec.core.common.terminal import format_size
 from estimator_spec.planning.memory import Estimate, Place
 from estimator_spec.planning.problems import Fix
 from estimator_spec.planning.tables import BY_DEFAULT, Lookup, Table

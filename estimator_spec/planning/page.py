@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from estimator_spec.common.html_page import Bar, Page
-from estimator_spec.common.terminal import format_size
+from estimator_spec.core.common.html_page import Bar, Page
+from estimator_spec.core.common.terminal import format_size
 from estimator_spec.planning import text
 from estimator_spec.planning.balance import imbalance, total_lookups
 from estimator_spec.planning.memory import MemoryUse

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.planning.balance import measure_balance
 from estimator_spec.planning.checks import CHECKS, Check
 from estimator_spec.planning.memory import Estimate

@@ -9,9 +9,9 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from estimator_spec.common import program_files
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.legacy import run
+from estimator_spec.legacy.program_source import program_files
 
 
 class RunningSpec(NamedTuple):

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
-from estimator_spec.checkpoints import spec_tables
-from estimator_spec.common.checks import check_callable, check_positive_ints
-from estimator_spec.cores import enqueue
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from estimator_spec.embedding.table_config import FeatureConfig
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.checkpoints import spec_tables
+from estimator_spec.core.common.checks import check_callable, check_positive_ints
+from estimator_spec.core.cores import enqueue
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding.table_config import FeatureConfig
+from estimator_spec.core.run_config import TPURunConfig
+from estimator_spec.core.user_functions import batches
 from estimator_spec.planning.samples import FeatureIds, IdSample, SampledBatch
-from estimator_spec.run_config import TPURunConfig
-from estimator_spec.user_functions import batches
 from tpu_columns import categorical
 from tpu_columns.column_types import TPUEmbeddingColumn
 from tpu_columns.placement import Mode

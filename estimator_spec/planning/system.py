@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from estimator_spec.common.checks import check_positive_ints
+from estimator_spec.core.common.checks import check_positive_ints
 from tpu_columns.checks import is_number
 from tpu_columns.partition import MAX_SHARDS
 from tpu_columns.placement import Hardware

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from estimator_spec.checkpoints import spec_tables
-from estimator_spec.embedding.optimizer_base import slot_names
-from estimator_spec.embedding.spec import EmbeddingConfigSpec, table_name, tensor_core_tables
+from estimator_spec.core.checkpoints import spec_tables
+from estimator_spec.core.embedding.optimizer_base import slot_names
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec, table_name, tensor_core_tables
 from tpu_columns import placement
 from tpu_columns.column_types import TPUEmbeddingColumn
 from tpu_columns.placement import Hardware, LookupDevice, Mode, route

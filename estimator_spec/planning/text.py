@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from estimator_spec.common.terminal import format_size, format_table
+from estimator_spec.core.common.terminal import format_size, format_table
 from estimator_spec.planning.balance import Balance
 from estimator_spec.planning.memory import Estimate, MemoryUse
 from estimator_spec.planning.problems import Problem

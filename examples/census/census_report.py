@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import estimator_spec as tpu_estimator
 import tpu_columns
-from estimator_spec.common.terminal import format_table
+from estimator_spec.core.common.terminal import format_table
 
 tf1 = tf.compat.v1
 

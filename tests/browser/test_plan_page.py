@@ -14,7 +14,7 @@ import pytest
 
 import estimator_spec as es
 from estimator_spec import planning
-from estimator_spec.common.html_page import Bar, Page
+from estimator_spec.core.common.html_page import Bar, Page
 from estimator_spec.planning.page import make_page
 
 selenium = pytest.importorskip("selenium", reason="run by `nox -s browser`")

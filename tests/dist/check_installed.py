@@ -26,7 +26,7 @@ def main(root: str) -> None:
         assert (file.parent / "py.typed").exists(), f"{name} has no py.typed"
         print(f"{name} is {file}")
     assert (installed / "tpu_columns" / "kernels" / "cpp" / "rows.h").exists()
-    pages = importlib.import_module("estimator_spec.common.guide_pages")
+    pages = importlib.import_module("estimator_spec.legacy.guide_pages")
     for page in ("migration_guide.md", "docs/legacy_names.md"):
         found = Path(pages.find_page(page))
         assert Path(sys.prefix) in found.parents and found.read_text(encoding="utf-8"), found

@@ -14,8 +14,8 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import experimental, export
-from estimator_spec.run_config import run_config
-from estimator_spec.user_functions import arrays
+from estimator_spec.core.run_config import run_config
+from estimator_spec.core.user_functions import arrays
 
 tf1 = tf.compat.v1
 

@@ -40,7 +40,7 @@ def test_the_rewritten_files_are_up_to_date(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`migrate` writes the model's file again as it is here, and leaves the data's file alone."""
-    from estimator_spec.migrate import cli
+    from estimator_spec.legacy.migrate import cli
 
     monkeypatch.chdir(EXAMPLE)  # from where paths in the tree count
     files = ["census_model.py", "census_data.py"]

@@ -34,9 +34,9 @@ from google.protobuf.message import Error as MessageError
 import estimator_spec as es
 import table_program
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints import state_file
-from estimator_spec.checkpoints.errors import MissingStateFileError
-from estimator_spec.driver import checkpoint_state
+from estimator_spec.core.checkpoints import state_file
+from estimator_spec.core.checkpoints.errors import MissingStateFileError
+from estimator_spec.core.driver import checkpoint_state
 
 LAST_STEP = 2
 LARGE = 4096  # bytes

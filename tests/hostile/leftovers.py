@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from estimator_spec.common import own_files
+from estimator_spec.core.common import own_files
 
 JOBS = {
     own_files.Job.SAVE: ["part-00000-of-00001.index", "part-0-of-1.data-0-of-1.tempstate12"],

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 import tpu_columns
-from estimator_spec.cores import enqueue
+from estimator_spec.core.cores import enqueue
 from refusal import case, column, dictionaries, each, estimator, identity, spec, weighted
 
 tf1 = tf.compat.v1

@@ -17,8 +17,8 @@ import tensorflow as tf
 import estimator_spec as es
 import table_program
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints import crc32c, index_file, records
-from estimator_spec.driver.errors import CheckpointError
+from estimator_spec.core.checkpoints import crc32c, index_file, records
+from estimator_spec.core.driver.errors import CheckpointError
 
 STEP = 2
 TABLE = table_program.TABLE

@@ -19,8 +19,9 @@ import leftovers
 import table_program
 from estimator_spec import __main__ as command_line
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints import records
-from estimator_spec.common import listed_files, own_files
+from estimator_spec.core.checkpoints import records
+from estimator_spec.core.common import own_files
+from estimator_spec.core.export import listed_files
 
 tf1 = tf.compat.v1
 

@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-from estimator_spec.cluster import devices, local_cluster
-from estimator_spec.common import legacy_keras
-from estimator_spec.cores.host import HostCore
+from estimator_spec.core.cluster import devices, local_cluster
+from estimator_spec.core.common import legacy_keras
+from estimator_spec.core.cores.host import HostCore
 from tpu_columns import initial_rows, lookup, storage, tables
 from tpu_columns.storage import TableStorage
 

@@ -21,8 +21,8 @@ import interruptions
 import leftovers
 import table_program
 from estimator_spec import checkpoints
-from estimator_spec.common import own_files
-from estimator_spec.driver import saved_models
+from estimator_spec.core.common import own_files
+from estimator_spec.core.driver import saved_models
 
 NIGHTLY = pytest.mark.nightly("kills each job dozens of times")
 
@@ -52,7 +52,7 @@ def test_killed_before_a_change(tmp_path, job, every, at_least):
 HOLDER = """
 import sys, time
 import table_program
-from estimator_spec.driver import model_dir_lock
+from estimator_spec.core.driver import model_dir_lock
 with model_dir_lock.hold(sys.argv[1]):
     print("holds", flush=True)
     time.sleep(600)

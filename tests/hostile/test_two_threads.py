@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec as es
-from estimator_spec.common import legacy_keras
+from estimator_spec.core.common import legacy_keras
 
 tf1 = tf.compat.v1
 

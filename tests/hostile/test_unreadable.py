@@ -14,7 +14,7 @@ import tensorflow as tf
 import interruptions
 import table_program
 from estimator_spec import checkpoints
-from estimator_spec.driver import file_errors
+from estimator_spec.core.driver import file_errors
 
 tf1 = tf.compat.v1
 

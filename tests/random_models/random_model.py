@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import lookups
 import optimizers
-from estimator_spec import updates
+from estimator_spec.core import updates
 from tpu_columns import optimizations, placement
 
 tf1 = tf.compat.v1

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 if os.environ["SIDE"] == "ours":
     import estimator_spec
-    from estimator_spec.common import legacy_keras
+    from estimator_spec.core.common import legacy_keras
 
     legacy_keras.select_legacy_keras()
     estimator_spec.install(replace=True)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import tpu_columns
-from estimator_spec.common import legacy_keras
+from estimator_spec.core.common import legacy_keras
 from tpu_columns import Hardware, Mode, feature_layers, placement, tables
 
 fc = tf.feature_column

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import tpu_columns
 from estimator_spec.convert import legacy_ids
 from estimator_spec.convert.resolved_spec import resolve
-from estimator_spec.cores import tensor_core
-from estimator_spec.cores.host import HostCore
-from estimator_spec.driver import dict_mode
-from estimator_spec.embedding.optimizers import StochasticGradientDescentParameters
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
-from estimator_spec.embedding.table_config import FeatureConfig, TableConfig
+from estimator_spec.core.cores import tensor_core
+from estimator_spec.core.cores.host import HostCore
+from estimator_spec.core.driver import dict_mode
+from estimator_spec.core.embedding.optimizers import StochasticGradientDescentParameters
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding.table_config import FeatureConfig, TableConfig
 from tpu_columns import Hardware, Mode, invalid_ids, placement
 
 tf1 = tf.compat.v1

@@ -21,15 +21,15 @@ from estimator_spec.canned.dnn_linear_combined import Part, checked_parts
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.canned.v1 import dnn, partitioners
 from estimator_spec.canned.v1.linear import linear_logit_fn_builder
-from estimator_spec.common import argument_rules
-from estimator_spec.common.canned_model import CannedModel, ModelPart
-from estimator_spec.driver.estimator import Estimator
+from estimator_spec.core.common import argument_rules
+from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.run_config import RunConfig
+from estimator_spec.core.user_functions.warm_start import WarmStartSettings
+from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from estimator_spec.heads.first_generation import (
     binary_logistic_or_multi_class_head,
     regression_head,
 )
-from estimator_spec.run_config import RunConfig
-from estimator_spec.user_functions.warm_start import WarmStartSettings
 
 tf1 = tf.compat.v1
 

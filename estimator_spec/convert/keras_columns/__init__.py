@@ -22,7 +22,7 @@ from estimator_spec.convert.keras_columns import (
     trained_values,
 )
 from estimator_spec.convert.keras_columns.plan import Difference, Origin, Plan
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from estimator_spec.common.checks import check_positive_ints
-from estimator_spec.common.feature_columns import scope_name, sorted_columns
 from estimator_spec.convert.keras_columns.categorical import CATEGORICAL, read_ids
 from estimator_spec.convert.keras_columns.dense import add_dense, add_origin, is_sequence
 from estimator_spec.convert.keras_columns.expressions import Call, Name, call
 from estimator_spec.convert.keras_columns.kind import class_name, count, unknown_column
 from estimator_spec.convert.keras_columns.lookups import Table, lengths_of, look_up
 from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.core.common.checks import check_positive_ints
+from estimator_spec.heads.feature_columns import scope_name, sorted_columns
 
 LAYERS = ("input_layer", "linear_model", "sequence_input_layer")
 # For columns of which some are sequences.

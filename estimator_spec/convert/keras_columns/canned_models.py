@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.convert.keras_columns import assembly, distributed, head_outputs, optimizers
 from estimator_spec.convert.keras_columns.expressions import Call, Name, call
 from estimator_spec.convert.keras_columns.plan import FEATURES, Input, Plan
+from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from estimator_spec.heads.description import describe
 
 _BATCH_NORM = {"momentum": 0.999, "epsilon": 0.001}

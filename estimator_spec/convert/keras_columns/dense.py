@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common.feature_columns import scope_name
 from estimator_spec.convert.keras_columns import program_parts
 from estimator_spec.convert.keras_columns.categorical import (
     CATEGORICAL,
@@ -31,6 +30,7 @@ from estimator_spec.convert.keras_columns.lookups import (
     tpu_table,
 )
 from estimator_spec.convert.keras_columns.plan import Input, Origin, Plan, feature
+from estimator_spec.heads.feature_columns import scope_name
 
 
 def add_dense(column: Any, plan: Plan) -> Name | Item:

@@ -12,7 +12,7 @@ from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, c
 from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.convert.keras_rs import DEFAULT_DEVICE, placement
 from estimator_spec.convert.resolved_spec import ResolvedSpec
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.column_types import TPUEmbeddingColumn
 
 # Arguments of `to_keras(embeddings=…)` and of `to-keras --embeddings`.

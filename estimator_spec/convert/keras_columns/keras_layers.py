@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common.optional_packages import load_extra
+from estimator_spec.convert.optional_packages import load_extra
 
 EXTRA = "keras-rs"
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.convert.keras_columns import preprocessing
 from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
 from estimator_spec.convert.keras_columns.keras_layers import EXTRA, definitions
 from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.optional_packages import load_extra
 
 
 def build_core(plan: Plan, initializer: str = "uniform") -> Any:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from estimator_spec.common.feature_columns import scope_name
 from estimator_spec.convert.keras_columns.categorical import read_ids
 from estimator_spec.convert.keras_columns.expressions import Call, Name, call
 from estimator_spec.convert.keras_columns.kind import Ids, class_name
 from estimator_spec.convert.keras_columns.plan import Input, Plan
+from estimator_spec.heads.feature_columns import scope_name
 
 _MAX_NORM = (
     "equal in inference; in training the column clips rows at each lookup, and the layer after "

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec._tensorflow import private
-from estimator_spec.common import legacy_keras
-from estimator_spec.common.canned_model import OPTIMIZERS, CannedModel, ModelPart
 from estimator_spec.convert.keras_columns.expressions import Call, call
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.common import legacy_keras
+from estimator_spec.heads.canned_model import OPTIMIZERS, CannedModel, ModelPart
 
 tf1 = tf.compat.v1
 

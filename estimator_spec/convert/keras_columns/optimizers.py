@@ -10,11 +10,11 @@ import collections
 import dataclasses
 from typing import Any
 
-from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.convert.keras_columns import optimizer_settings
 from estimator_spec.convert.keras_columns.expressions import Call, call
 from estimator_spec.convert.keras_columns.optimizer_settings import Settings, Unmovable
 from estimator_spec.convert.keras_columns.plan import Plan, Variable
+from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
 
 @dataclasses.dataclass(frozen=True)

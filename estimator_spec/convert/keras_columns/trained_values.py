@@ -11,10 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints.bundle import Checkpoint
 from estimator_spec.convert import checks
 from estimator_spec.convert.keras_columns.plan import Plan, Variable
 from estimator_spec.convert.keras_tables import table_variable
+from estimator_spec.core.checkpoints.bundle import Checkpoint
 
 
 def find_variables(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from estimator_spec.user_functions.model_spec import EstimatorSpec, TPUEstimatorSpec
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, TPUEstimatorSpec
 
 
 class LossSpec(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 from estimator_spec.heads import losses, train_ops
 from estimator_spec.heads.first_generation.base import HeadV1, LossSpec
 from estimator_spec.heads.keys import MetricKeys, with_head_name
@@ -19,7 +20,6 @@ from estimator_spec.heads.multi import (
     weighted_sum,
 )
 from estimator_spec.heads.single import add_loss_summaries
-from estimator_spec.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
 

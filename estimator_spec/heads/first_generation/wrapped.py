@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.export.export_outputs import PredictOutput
+from estimator_spec.core.export.export_outputs import PredictOutput
+from estimator_spec.core.user_functions.model_spec import ModeKeys, TPUEstimatorSpec
 from estimator_spec.heads import losses, train_ops
 from estimator_spec.heads.first_generation.base import HeadV1, LossSpec
 from estimator_spec.heads.first_generation.metrics import MetricFn, MetricOps, mean
@@ -16,7 +17,6 @@ from estimator_spec.heads.inputs import check_logits
 from estimator_spec.heads.keys import PREDICT_SIGNATURE, MetricKeys, with_head_name
 from estimator_spec.heads.metrics import broadcast_weights
 from estimator_spec.heads.single import Losses, SingleHead, add_loss_summaries
-from estimator_spec.user_functions.model_spec import ModeKeys, TPUEstimatorSpec
 
 tf1 = tf.compat.v1
 

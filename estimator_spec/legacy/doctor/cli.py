@@ -13,12 +13,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 
-from estimator_spec.common import command_line, quiet_start
-from estimator_spec.common.program_files import Program
-from estimator_spec.common.terminal import format_table
+from estimator_spec.core.common import command_line, quiet_start
+from estimator_spec.core.common.terminal import format_table
 from estimator_spec.legacy.doctor.breakages import Finding, Level, diagnose
 from estimator_spec.legacy.doctor.installation import SHOWN, Installation, read_installation
 from estimator_spec.legacy.doctor.script_names import ScriptNames, read_names
+from estimator_spec.legacy.program_source.program_files import Program
 from tpu_columns.kernels import libraries
 
 # Names and files of a program that are listed; `run --check` has all.

@@ -8,9 +8,9 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from estimator_spec.common import program_files
-from estimator_spec.common.program_files import Program
 from estimator_spec.legacy import check, program_api
+from estimator_spec.legacy.program_source import program_files
+from estimator_spec.legacy.program_source.program_files import Program
 
 
 @dataclasses.dataclass(frozen=True)

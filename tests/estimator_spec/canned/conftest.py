@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_spec import canned
-from estimator_spec.run_config import run_config
+from estimator_spec.core.run_config import run_config
 
 tf1 = tf.compat.v1
 

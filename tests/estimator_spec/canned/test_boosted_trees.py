@@ -23,8 +23,8 @@ import make_boosted_trees as made
 from estimator_spec import heads
 from estimator_spec.canned import boosted_trees_model
 from estimator_spec.checkpoints import boosted_trees as stored
-from estimator_spec.common.tree_features import Feature, Kind, number_features
-from estimator_spec.driver.predictor import from_estimator
+from estimator_spec.core.driver.predictor import from_estimator
+from estimator_spec.heads.tree_features import Feature, Kind, number_features
 
 tf1 = tf.compat.v1
 DATA = Path(__file__).resolve().parents[2] / "data"

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 from estimator_spec.experimental import KMeans
-from estimator_spec.legacy import contrib_factorization
+from estimator_spec.legacy.contrib import factorization as contrib_factorization
 
 tf1 = tf.compat.v1
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_spec.checkpoints import records
+from estimator_spec.core.checkpoints import records
 from tpu_columns import RowPartition
 
 TF1_CHECKPOINT = Path(__file__).resolve().parents[2] / "data" / "tf1_15_checkpoint"

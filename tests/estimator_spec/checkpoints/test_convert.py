@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import estimator_spec as es
 import tpu_columns
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints import index_file, records
+from estimator_spec.core.checkpoints import index_file, records
 from tpu_columns import RowPartition
 
 TABLE = "input_layer/word_embedding/embedding_weights"

@@ -13,7 +13,7 @@ import tensorflow as tf
 import estimator_spec as es
 import tpu_columns
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints import records, slots
+from estimator_spec.core.checkpoints import records, slots
 
 TABLE = "input_layer/word_embedding/embedding_weights"
 

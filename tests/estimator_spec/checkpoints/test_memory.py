@@ -15,7 +15,7 @@ import os, sys
 import numpy as np
 import tensorflow as tf
 from estimator_spec import checkpoints
-from estimator_spec.checkpoints.writing import CheckpointWriter
+from estimator_spec.core.checkpoints.writing import CheckpointWriter
 
 base = sys.argv[1]
 name, rows, width = "word_shared_embedding", 875_007, 32

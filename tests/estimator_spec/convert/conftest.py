@@ -14,7 +14,7 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec.driver import dict_mode
+from estimator_spec.core.driver import dict_mode
 from tpu_columns import Hardware, RowPartition
 from tpu_columns.columns import SharedEmbeddingColumn
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import estimator_spec
 from estimator_spec import FeatureConfig, ModeKeys, TableConfig
-from estimator_spec._tensorflow import private
 from estimator_spec.convert import config_proto_report, to_config_proto, to_mid_level
+from estimator_spec.core._tensorflow import private
 from tpu_columns import Mode
 
 FAMILY = Path(__file__).with_name("proto_family.py")

@@ -42,7 +42,7 @@ def test_every_block_is_run_by_a_test():
 
 def test_what_migrate_does_is_not_denied():
     """Each target of `migrate --to` has its column in the guide; "Not yet" names none."""
-    from estimator_spec.migrate import rule
+    from estimator_spec.legacy.migrate import rule
 
     leaving = GUIDE.partition("### Leaving the Estimator")[2].partition("\n## ")[0]
     not_yet = GUIDE.partition("\n## Not yet\n")[2]

@@ -13,8 +13,8 @@ import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig
 from estimator_spec.convert import features_for, to_distributed_embedding
 from estimator_spec.convert.report import LossyConversionError
-from estimator_spec.cores import update_rules
-from estimator_spec.embedding import optimizers
+from estimator_spec.core.cores import update_rules
+from estimator_spec.core.embedding import optimizers
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
 keras = pytest.importorskip("keras")

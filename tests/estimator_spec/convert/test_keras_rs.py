@@ -19,7 +19,7 @@ import tpu_columns
 from estimator_spec import FeatureConfig, TableConfig
 from estimator_spec.convert import features_for, keras_optimizers, to_distributed_embedding
 from estimator_spec.convert.report import LossyConversionError
-from estimator_spec.embedding import optimizers
+from estimator_spec.core.embedding import optimizers
 from tpu_columns import Hardware, IdOutOfRangeError
 
 keras_rs = pytest.importorskip("keras_rs", reason="needs the extra keras-rs")

@@ -12,13 +12,13 @@ import tensorflow as tf
 import estimator_spec
 import tpu_columns
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec._tensorflow import private
 from estimator_spec.checkpoints import CheckpointError
 from estimator_spec.convert import look_up, to_config_proto, to_mid_level, to_tpu_embedding
 from estimator_spec.convert.report import LossyConversionError, Status
-from estimator_spec.cores import update_rules
-from estimator_spec.embedding import optimizers
-from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.cores import update_rules
+from estimator_spec.core.embedding import optimizers
+from estimator_spec.core.embedding.mid_level_slots import mid_level_slot_names
 from tpu_columns import Hardware
 
 embedding_api = tf.tpu.experimental.embedding

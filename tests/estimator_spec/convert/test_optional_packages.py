@@ -13,8 +13,8 @@ import pytest
 import estimator_spec
 import forking_python
 from estimator_spec import FeatureConfig, TableConfig
-from estimator_spec.common.optional_packages import load_extra
 from estimator_spec.convert import to_distributed_embedding, to_partial_tpu_embedding
+from estimator_spec.convert.optional_packages import load_extra
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = estimator_spec.EmbeddingConfigSpec(

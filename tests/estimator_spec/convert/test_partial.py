@@ -12,7 +12,6 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig, convert
-from estimator_spec._tensorflow import private
 from estimator_spec.convert import (
     features_for,
     partial_embedding_class,
@@ -22,7 +21,8 @@ from estimator_spec.convert import (
 from estimator_spec.convert.partial_lookup import tensorflow_variable
 from estimator_spec.convert.report import LossyConversionError
 from estimator_spec.convert.tpu_layer import mid_level_optimizer
-from estimator_spec.embedding import optimizers
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.embedding import optimizers
 from tpu_columns import Hardware, IdOutOfRangeError
 
 api = tf.tpu.experimental.embedding

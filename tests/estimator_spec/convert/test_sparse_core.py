@@ -13,7 +13,7 @@ import estimator_spec
 from estimator_spec import FeatureConfig, TableConfig
 from estimator_spec.convert import features_for, to_tpu_embedding_v2
 from estimator_spec.convert.report import LossyConversionError
-from estimator_spec.embedding import optimizers
+from estimator_spec.core.embedding import optimizers
 from tpu_columns import Hardware
 
 HAS_V2 = hasattr(tf.tpu.experimental.embedding, "TPUEmbeddingV2")

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 from estimator_spec import heads
-from estimator_spec.common import legacy_keras
+from estimator_spec.core.common import legacy_keras
 from estimator_spec.heads import first_generation
 
 tf1 = tf.compat.v1

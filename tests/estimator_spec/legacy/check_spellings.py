@@ -13,7 +13,7 @@ import sys
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec.common import legacy_keras
+from estimator_spec.core.common import legacy_keras
 from estimator_spec.legacy import names
 from estimator_spec.legacy.modules import LegacyModule, resolve
 
@@ -75,7 +75,7 @@ def is_ours(row, value):
 
 def is_one_of_tensorflows(row, value):
     """Returns names of TensorFlow 2.15 that `install()` without replace=True has changed."""
-    if row.ours.startswith("estimator_spec.legacy.contrib_learn"):
+    if row.ours.startswith("estimator_spec.legacy.contrib.learn"):
         return is_ours(row, value)  # TensorFlow 2.15 has other classes of these names only
     name = row.name.removesuffix("V2")
     for module in (tf.compat.v1.estimator, tf.compat.v1.estimator.tpu, tf.compat.v1.tpu):

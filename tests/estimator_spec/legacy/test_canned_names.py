@@ -11,7 +11,7 @@ import estimator_spec
 from estimator_spec import canned
 from estimator_spec.canned import v1
 from estimator_spec.experimental import KMeans, SavedModelEstimator
-from estimator_spec.legacy import contrib_factorization
+from estimator_spec.legacy.contrib import factorization as contrib_factorization
 
 CANNED = "tensorflow_estimator.python.estimator.canned"
 

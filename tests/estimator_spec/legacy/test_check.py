@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from estimator_spec import __main__ as command_line
-from estimator_spec.common.program_files import Program
 from estimator_spec.legacy import check
 from estimator_spec.legacy.check import Outcome
+from estimator_spec.legacy.program_source.program_files import Program
 
 PROGRAM = """\
 import tensorflow as tf

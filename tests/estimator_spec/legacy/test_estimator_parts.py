@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec.driver import checkpoint_evaluation
+from estimator_spec.core.driver import checkpoint_evaluation
 from estimator_spec.legacy import estimator_parts, export_gc, training_parts
 
 tf1 = tf.compat.v1

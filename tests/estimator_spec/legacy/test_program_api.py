@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from estimator_spec.common.program_files import Program
 from estimator_spec.legacy import api_differences, program_api, tf1
+from estimator_spec.legacy.program_source.program_files import Program
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 import forking_python
 from estimator_spec import __main__ as command_line
-from estimator_spec.common.program_files import Program
 from estimator_spec.legacy import program_api, run
+from estimator_spec.legacy.program_source.program_files import Program
 from tpu_columns import environment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -210,7 +210,7 @@ def test_a_script_sees_what_python_would_give_it(tmp_path):
         "main": True,
         "path": str(home),
         "neighbour": "home",
-        "estimator": "estimator_spec.driver.estimator",
+        "estimator": "estimator_spec.core.driver.estimator",
         "rewrite": "tensorflow.python.tpu.tpu",
         "v2": True,
         "flags": ["steps"],
@@ -452,5 +452,5 @@ def test_child_processes(tmp_path):
     assert done.returncode == 0, done.stderr
     own, config, eager, contrib = done.stdout.splitlines()
     assert own == "its own"
-    assert config == "estimator_spec.run_config.tpu_config"
+    assert config == "estimator_spec.core.run_config.tpu_config"
     assert (eager, contrib) == ("True", "tensorflow.contrib")

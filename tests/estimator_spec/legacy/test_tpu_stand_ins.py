@@ -18,11 +18,11 @@ from estimator_spec import (
     TPUEstimator,
     TPUEstimatorSpec,
 )
-from estimator_spec._tensorflow import private
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.run_config import host_fallback
+from estimator_spec.core.run_config.tpu_context import TPUContext
 from estimator_spec.legacy import tpu_stand_ins
-from estimator_spec.legacy.hparams import HParams
-from estimator_spec.run_config import host_fallback
-from estimator_spec.run_config.tpu_context import TPUContext
+from estimator_spec.legacy.contrib.hparams import HParams
 from tpu_columns import environment
 
 tf1 = tf.compat.v1

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import recorded_rules
 from estimator_spec.convert import target_support
-from estimator_spec.embedding.mid_level_slots import mid_level_slot_names
+from estimator_spec.core.embedding.mid_level_slots import mid_level_slot_names
 from estimator_spec.mid_level import TPUEmbedding, load_tables, read_tables
 
 API = tf.tpu.experimental.embedding

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import forking_python
-from estimator_spec.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.planning import cli, command, running
 
 ROOT = Path(__file__).resolve().parents[3]

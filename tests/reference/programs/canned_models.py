@@ -28,8 +28,8 @@ if side.SIDE == "reference":
 else:
     import estimator_spec
     from estimator_spec import canned, heads
+    from estimator_spec.core.run_config import run_config
     from estimator_spec.heads import first_generation
-    from estimator_spec.run_config import run_config
 
     V1, V2 = canned.v1, canned
     HEADS = heads

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Huge pages for tables; see estimator_spec/driver/huge_pages.py.
+// Huge pages for tables; see estimator_spec/core/driver/huge_pages.py.
 
 #ifndef TPU_COLUMNS_HUGE_PAGES_H_
 #define TPU_COLUMNS_HUGE_PAGES_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Op that looks up and combines rows of one or many tables; see tpu_columns/native_lookup.py and
-// estimator_spec/cores/native_tables.py.
+// estimator_spec/core/cores/native_tables.py.
 //
 // It reads each row where it is and adds it where a layer of the model has it: there are no
 // gathered rows, no combined rows and no concatenation. It goes through the tables in parallel, and

@@ -148,7 +148,7 @@ inline float Shrink(float value, float limit) {
 // `g`. The rules are those of TensorFlow's ops
 // (https://www.tensorflow.org/api_docs/python/tf/raw_ops, ResourceSparseApply...), with a division
 // by a root in place of a product with a reciprocal root; from `kFtrlNoNan` on, and
-// `kAdagradNoNan`, those of estimator_spec/cores/update_rules.py.
+// `kAdagradNoNan`, those of estimator_spec/core/cores/update_rules.py.
 template <Rule kRule>
 inline void UpdateElement(const Hyperparameters& h, float g, float& w, float& a, float& b,
                           float& c) {

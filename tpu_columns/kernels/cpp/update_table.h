@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Op that replaces an optimizer's update of one table; see estimator_spec/updates/native_ops.py.
+// Op that replaces an optimizer's update of one table; see estimator_spec/core/updates/native_ops.py.
 
 #ifndef TPU_COLUMNS_UPDATE_TABLE_H_
 #define TPU_COLUMNS_UPDATE_TABLE_H_

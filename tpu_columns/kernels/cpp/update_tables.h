@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Op that sums gradients by row, and updates rows of many tables at once; see
-// estimator_spec/cores/native_tables.py.
+// estimator_spec/core/cores/native_tables.py.
 //
 // It reads gradients where a layer's gradient has them. Its results don't depend on the number of
 // threads, as those of the lookup.

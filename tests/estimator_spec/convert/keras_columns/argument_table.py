@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.common.legacy_keras import keras_2
+from estimator_spec.core.common.legacy_keras import keras_2
 
 tf1 = tf.compat.v1
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import estimator_spec
 from estimator_spec import canned, heads
-from estimator_spec.common.legacy_keras import keras_2
 from estimator_spec.convert import to_keras
+from estimator_spec.core.common.legacy_keras import keras_2
 from estimator_spec.heads.first_generation import contrib as v1_heads
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")

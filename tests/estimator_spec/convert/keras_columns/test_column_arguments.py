@@ -14,8 +14,8 @@ import column_table
 import tpu_columns
 from argument_table import MOVES, NO_EFFECT
 from column_table import BATCH, COLUMNS, CONSTRUCTORS
-from estimator_spec.common.legacy_keras import keras_2
 from estimator_spec.convert.keras_columns.dense import is_sequence
+from estimator_spec.core.common.legacy_keras import keras_2
 
 fc = tf.feature_column
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import column_strategies as drawn
 import goldens
 import tpu_columns
-from estimator_spec.common.legacy_keras import keras_2
 from estimator_spec.convert import to_keras
+from estimator_spec.core.common.legacy_keras import keras_2
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
 

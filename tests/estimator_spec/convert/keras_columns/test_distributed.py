@@ -13,7 +13,7 @@ import tpu_columns
 from column_strategies import Feature
 from estimator_spec import EmbeddingConfigSpec, FeatureConfig, TableConfig
 from estimator_spec.convert import to_keras
-from estimator_spec.embedding import optimizers
+from estimator_spec.core.embedding import optimizers
 
 keras = pytest.importorskip("keras")
 keras_rs = pytest.importorskip("keras_rs", reason="needs the extra keras-rs")

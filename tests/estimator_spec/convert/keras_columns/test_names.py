@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 import column_strategies as drawn
 from estimator_spec import heads
 from estimator_spec.canned.hidden_layers import HiddenLayers
-from estimator_spec.common.canned_model import CannedModel, ModelPart
 from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import assembly, canned_models, source, trained_values
 from estimator_spec.convert.keras_columns.plan import Plan
-from estimator_spec.to_keras import written
+from estimator_spec.convert.to_keras import written
+from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from test_columns import some
 
 keras = pytest.importorskip("keras")

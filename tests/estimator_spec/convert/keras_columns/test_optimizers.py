@@ -11,10 +11,10 @@ import tensorflow as tf
 
 import argument_table
 from argument_table import MOVES, NO_EFFECT, OPTIMIZERS, REFUSED
-from estimator_spec.common.canned_model import CannedModel, ModelPart
-from estimator_spec.common.legacy_keras import keras_2
 from estimator_spec.convert.keras_columns import optimizers
 from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.core.common.legacy_keras import keras_2
+from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
 tf1 = tf.compat.v1
 STEPS = 5

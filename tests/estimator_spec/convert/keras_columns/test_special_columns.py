@@ -11,11 +11,11 @@ import column_strategies as drawn
 import estimator_spec
 import tpu_columns
 from column_strategies import Feature
-from estimator_spec.common.legacy_keras import keras_2
 from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import assembly, source
 from estimator_spec.convert.keras_columns.plan import Plan
-from estimator_spec.to_keras import written
+from estimator_spec.convert.to_keras import written
+from estimator_spec.core.common.legacy_keras import keras_2
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import forking_python
-from estimator_spec.common.program_files import Program
 from estimator_spec.legacy.doctor import cli
 from estimator_spec.legacy.doctor.breakages import Level, diagnose
 from estimator_spec.legacy.doctor.installation import Installation, read_installation
 from estimator_spec.legacy.doctor.script_names import read_names
+from estimator_spec.legacy.program_source.program_files import Program
 
 ROOT = Path(__file__).resolve().parents[4]
 SOUND = {

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `python -m estimator_spec to-keras`, once its options are read."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+
+import tensorflow as tf
+
+from estimator_spec.compare.comparison import Comparison
+from estimator_spec.compare.stages import Tolerance, parse_rule
+from estimator_spec.convert.keras_columns import keras_layers
+from estimator_spec.convert.to_keras import batches, first_use, proof, report, training, written
+from estimator_spec.convert.to_keras.checkpoint_files import link_checkpoint
+from estimator_spec.core._tensorflow import private
+from estimator_spec.core.common import own_files
+from estimator_spec.core.common.terminal import format_table
+from estimator_spec.legacy import run as run_program
+from estimator_spec.legacy import tf1
+
+
+def run(options: argparse.Namespace, program: list[str]) -> int:
+    """Writes the program, compares it, and returns the exit status.
+
+    Args:
+        options: the command's options.
+        program: the command line after `python -m estimator_spec run`.
+    """
+    try:
+        if not program:
+            raise ValueError("The name of a script is missing: to-keras SCRIPT --output DIR.")
+        result = _convert(options, program)
+    except (OSError, ValueError, ImportError, RuntimeError, run_program.UsageError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: nothing was written.\n")
+        return 130
+    sys.stdout.write(f"{result.headline}\n\n")
+    rows = report.compared_rows(result)
+    header = ("compared", "outcome", "largest difference", "relative")
+    sys.stdout.write(format_table(header, rows) + "\n" if rows else "Nothing was compared.\n")
+    sys.stdout.writelines(f"note: {remark}\n" for remark in result.remarks)
+    sys.stdout.write(f"\nwritten: {options.output}\n")
+    return 0 if result.agrees else 1
+
+
+def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
+    keras_layers.check_versions()
+    rules = [parse_rule(text) for text in options.tolerance]
+    output = os.path.realpath(options.output)  # of a link, where it leads
+    if os.path.lexists(output) and (not os.path.isdir(output) or os.listdir(output)):
+        raise ValueError(f"--output {options.output!r} isn't an empty directory. Name a new one.")
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = None
+        if options.checkpoint is not None:
+            checkpoint = link_checkpoint(options.checkpoint, folder)
+        use = first_use.find_use(program, options.estimator)
+        shown = options.checkpoint or use.estimator.model_dir
+        with _v2_behavior():
+            return _write(use, checkpoint or shown, program, output, options, rules, shown)
+
+
+def _v2_behavior() -> contextlib.AbstractContextManager[None]:
+    """Returns a context for Keras 3, which needs what programs of TensorFlow 1 switch off."""
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    tf1.restore_v2_names_and_switches()
+    return private.eager_mode()
+
+
+def _write(
+    use: first_use.Use,
+    checkpoint: str,
+    program: list[str],
+    output: str,
+    options: argparse.Namespace,
+    rules: list[tuple[str, Tolerance]],
+    shown: str,
+) -> Comparison:
+    name = os.path.basename(run_program.parse(program).program)
+    sources = written.plan_program(use, checkpoint, name, shown, options.embeddings)
+    more = 0 if options.no_training else training.STEPS
+    trained = batches.read_batches(use, max(options.batches, more))
+    found = trained[: options.batches]
+    if found:
+        found.append(batches.edge_batch(found[0], batches.known_values(use)))
+    folder, name = os.path.split(output)
+    os.makedirs(folder, exist_ok=True)
+    own_files.remove_left(folder)
+    unfinished = own_files.create(
+        os.path.join(folder, f".{name}.unfinished"), own_files.Job.KERAS_PROGRAM
+    )
+    temporary = unfinished.path
+    try:
+        module, model = written.write_program(sources, temporary)
+        result = proof.compare(use, sources, module, model, found, rules, trained[:more])
+        text = report.markdown(use, sources, result)
+        own_files.write_file(os.path.join(temporary, "report.md"), text.encode())
+        report.make_page(sources, result).write(os.path.join(temporary, "report.html"))
+        if os.path.isdir(output):
+            os.chmod(temporary, stat.S_IMODE(os.stat(output).st_mode))
+        unfinished.finish(output)
+    except BaseException:
+        unfinished.remove()
+        raise
+    return result

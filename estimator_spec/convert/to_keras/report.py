@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports what became of each column: report.md, and a page with pictures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from estimator_spec import checkpoints
+from estimator_spec.compare import page, text
+from estimator_spec.compare.comparison import Comparison
+from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.convert.to_keras.written import Sources
+from estimator_spec.core.common.html_page import Bar, Page
+
+_USE = """\
+## How to use it
+
+```python
+import keras
+import model                     # model.py of this directory
+
+trained = keras.models.load_model(model.WEIGHTS)
+outputs = trained(model.preprocess(features))
+{compiled}trained.fit(dataset.map(model.training_batch))   # goes on from the checkpoint
+```
+
+`python serve.py DIRECTORY` exports a SavedModel that takes serialized tf.Examples. Under
+`KERAS_BACKEND=jax` or `torch`, map `preprocess` over a `tf.data.Dataset`; the model itself needs no
+TensorFlow.
+"""
+
+_OWN_OPTIMIZER = "model.compile_model(trained, keras.optimizers.Adam(0.001))   # of your choice\n"
+_NO_OPTIMIZER = (
+    "**The model has no optimizer, and how it trains wasn't compared**: Keras has none that trains "
+    "as the estimator's (see *What isn't equal*). Give `compile_model` one of your choice: it "
+    "trains otherwise than the estimator, and begins without slots."
+)
+
+_REST = """\
+## Where the rest begins
+
+The program's `model_fn` is its own: `build_model` returns what feature layers of the columns above
+return, {outputs}, in the order of the columns' names. Features that `model_fn` reads without these
+columns aren't in it. Write the layers that follow in Keras 3:
+
+```python
+import keras
+import model                     # model.py of this directory
+
+columns = keras.models.load_model(model.WEIGHTS)
+outputs = keras.layers.Dense(1)({tensor})   # your layers, as in your model_fn
+trained = keras.Model(columns.input, outputs)
+```
+
+Their values are in the checkpoint (`tf.train.load_checkpoint({checkpoint!r}).get_tensor(name)`):
+"""
+_OTHER = ("global_step", "beta1_power", "beta2_power")
+
+_COLUMNS = ("column", "made by", "read by", "layers")
+_DIFFERENCES = ("where", "what", "how it differs")
+_COMPARED = ("compared", "outcome", "largest difference", "relative")
+
+
+def markdown(use: Use, sources: Sources, result: Comparison) -> str:
+    """Returns the text of report.md."""
+    origins = [(f"`{o.column}`", f"`{o.kind}`", o.reading, o.layers) for o in sources.plan.origins]
+    differences = [(d.column, f"`{d.what}`", d.text) for d in sources.plan.differences]
+    variables = [(f"`{v.layer}.{v.attribute}`", f"`{n}`") for v, n in sources.found.items()]
+    without_optimizer = use.model is not None and sources.plan.optimizer is None
+    compiled = _OWN_OPTIMIZER if without_optimizer else ""
+    parts = [
+        "# Feature columns to Keras 3",
+        f"Checkpoint: `{sources.shown}`. {result.headline}",
+        *([_NO_OPTIMIZER] if without_optimizer else []),
+        "## How each column became layers",
+        _table(_COLUMNS, origins),
+        "## What isn't equal",
+        _table(_DIFFERENCES, differences) if differences else "Nothing that is known.",
+        "## The comparison",
+        _table(_COMPARED, compared_rows(result)) if result.items else "Nothing was compared.",
+        *result.remarks,
+        "## Where each value comes from",
+        _table(("in Keras", "in the checkpoint"), variables),
+        *([_USE.strip().format(compiled=compiled)] if use.model is not None else _rest(sources)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _rest(sources: Sources) -> list[str]:
+    """Returns what is left to write, with the variables that no column has."""
+    names = ", ".join(f"`{name}`" for name in sources.plan.outputs)
+    moved = set(sources.found.values())
+    rows = [
+        (f"`{entry.name}`", str(list(entry.shape)))
+        for entry in checkpoints.inspect(sources.checkpoint).entries
+        if entry.kind != "slot" and entry.name not in moved and entry.name not in _OTHER
+    ]
+    first = next(iter(sources.plan.outputs))
+    tensor = f'columns.output["{first}"]' if len(sources.plan.outputs) > 1 else "columns.output"
+    text = _REST.strip().format(outputs=names, tensor=tensor, checkpoint=sources.shown)
+    return [text, _table(("variable", "shape"), rows)]
+
+
+def make_page(sources: Sources, result: Comparison) -> Page:
+    """Returns the page of a comparison, with the picture of how columns became layers."""
+    made = page.make_page(result)
+    made.add_heading("How each column became layers")
+    sizes = [sum(_sizes(sources, origin.column)) for origin in sources.plan.origins]
+    bars = [
+        Bar(origin.column, float(size), f"{size:,}")
+        for origin, size in zip(sources.plan.origins, sizes, strict=True)
+    ]
+    made.add_chart(bars, "columns, by the number of their trained values")
+    rows = [(o.column, o.kind, _plain(o.reading), _plain(o.layers)) for o in sources.plan.origins]
+    made.add_table(_COLUMNS, rows)
+    made.add_heading("What isn't equal")
+    made.add_table(_DIFFERENCES, [(d.column, d.what, d.text) for d in sources.plan.differences])
+    return made
+
+
+def compared_rows(result: Comparison) -> list[tuple[str, ...]]:
+    """Returns the rows of the table of what was compared."""
+    rows = []
+    for item in result.items:
+        outcome = ": ".join(filter(None, (item.outcome.value, item.text)))
+        rows.append((f"{item.stage.title}: {item.name}", outcome, *text.largest(item)))
+    return rows
+
+
+def _sizes(sources: Sources, column: str) -> list[int]:
+    layers = (re.sub(r"\W", "_", column), sources.plan.linear_layers.get(column))
+    return [
+        (variable.shape[0] or 0) * (variable.shape[-1] or 0)
+        for variable in sources.found
+        if variable.layer in layers
+    ]
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+    )

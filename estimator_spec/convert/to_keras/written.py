@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the program: model.py, its weights, vocabularies and serve.py; imports it again."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import types
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from estimator_spec.convert.keras_columns import (
+    assembly,
+    canned_models,
+    distributed,
+    source,
+    trained_values,
+)
+from estimator_spec.convert.keras_columns.plan import Plan, Variable
+from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.core.checkpoints.bundle import Checkpoint
+from estimator_spec.core.common import own_files
+
+# Longer vocabularies are files.
+_INLINE_WORDS = 20
+
+
+class Sources(NamedTuple):
+    """Contents of the program's files, before they are written.
+
+    Attributes:
+        plan: the plan of the model.
+        checkpoint: the checkpoint's prefix.
+        found: the checkpoint's variables.
+        texts: texts of files by name.
+        shown: what the user calls the checkpoint.
+    """
+
+    plan: Plan
+    checkpoint: str
+    found: dict[Variable, str]
+    texts: dict[str, str]
+    shown: str = ""
+
+
+def plan_program(
+    use: Use, checkpoint: str, program: str, shown: str, embeddings: str = distributed.LAYERS
+) -> Sources:
+    """Plans the model of an estimator and its files; writes nothing.
+
+    Args:
+        use: the use of the estimator.
+        checkpoint: its checkpoint, or a directory with the latest one.
+        program: name of the program.
+        shown: what the user calls the checkpoint.
+        embeddings: one of `distributed.EMBEDDINGS`.
+
+    Raises:
+        ValueError: something has no Keras counterpart, or no source.
+        CheckpointError: the checkpoint isn't that of this model.
+    """
+    plan = Plan(inline_words=_INLINE_WORDS)
+    if use.model is not None:
+        canned_models.add_canned_model(plan, use.model, embeddings)
+        title = f"{program}'s {type(use.estimator).__name__}"
+    else:
+        columns = assembly.check_columns(use.columns)
+        if embeddings == distributed.DISTRIBUTED:
+            distributed.add_embeddings(plan, columns, use.spec)
+        assembly.add_layer(plan, columns, None, 1, "sum")
+        title = f"the feature columns of {program}"
+    texts = {"model.py": source.write_model(plan, title), "serve.py": source.write_serving(plan)}
+    found = trained_values.find_variables(plan, checkpoint)
+    with Checkpoint(checkpoint) as opened:
+        return Sources(plan, opened.prefix, found, texts, os.fspath(shown))
+
+
+def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
+    """Writes the files into a directory, and the trained weights.
+
+    Returns:
+        The module of model.py, and the trained model.
+    """
+    for name, text in sources.texts.items():
+        own_files.write_file(os.path.join(directory, name), text.encode())
+    for name, words in sources.plan.vocabularies.items():
+        folder = os.path.join(directory, "vocabularies")
+        os.makedirs(folder, exist_ok=True)
+        path = os.path.join(folder, name)
+        if isinstance(words, list):
+            lines = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+            own_files.write_file(path, b"\n".join(lines) + b"\n")
+        else:
+            with tf.io.gfile.GFile(words, "rb") as old, open(path, "wb") as new:
+                shutil.copyfileobj(old, new)
+    module = load_module(directory)
+    model = trained_model(sources, module)
+    model.save(os.path.join(directory, "weights.keras"))
+    return module, model
+
+
+def trained_model(sources: Sources, module: Any) -> Any:
+    """Returns a model of the module of model.py, with the checkpoint's values and slots.
+
+    It is compiled if its optimizer moved.
+    """
+    # Random values would take the memory of a table twice more.
+    has_tables = "initializer" in inspect.signature(module.build_model).parameters
+    model = module.build_model("zeros") if has_tables else module.build_model()
+    trained_values.load(model, sources.checkpoint, sources.found)
+    plan = sources.plan
+    if plan.optimizer is not None:
+        module.compile_model(model)
+        missing = trained_values.load_slots(
+            model, sources.checkpoint, sources.found, plan.slots, plan.slot_factors
+        )
+        for name in missing:
+            plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")
+    return model
+
+
+def load_module(directory: str) -> Any:
+    """Imports the model.py of a directory, under a name of its own."""
+    path = os.path.join(directory, "model.py")
+    module = types.ModuleType("model_of_to_keras")
+    module.__file__ = path
+    # Not by an import, which may leave a __pycache__ there.
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), vars(module))
+    return module

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks up embedding features around a `model_fn`: by ops, or on an embedding core."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.core.checkpoints import spec_tables
+from estimator_spec.core.cores import activation_gradients, stacked_tables, tensor_core, tpu
+from estimator_spec.core.cores.delayed_updates import HELD_UPDATES
+from estimator_spec.core.cores.host import HostCore
+from estimator_spec.core.cores.interface import EmbeddingCore, LoopCore, TablesListener, replica_id
+from estimator_spec.core.driver import dict_mode
+from estimator_spec.core.driver.table_records import TableRecordListener
+from estimator_spec.core.driver.table_restore import set_default_strategy
+from estimator_spec.core.embedding.spec import (
+    EmbeddingConfigSpec,
+    spec_of_embedding_core,
+    tables_and_features,
+    tensor_core_tables,
+)
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys, check_scaffold
+from tpu_columns import optimizations, placement, storage
+from tpu_columns.optimizations import Optimization
+from tpu_columns.partition import RowPartition
+from tpu_columns.placement import Hardware, Mode
+from tpu_columns.storage import TableStorage
+
+tf1 = tf.compat.v1
+
+CORES = (None, "host")
+
+Model = Callable[[Any], EstimatorSpec]  # builds a model on its features
+
+
+class PlainEmbeddings:
+    """Tables as ordinary variables of the model; in dict mode, lookups before the model.
+
+    Args:
+        spec: the embedding specification, or None.
+        shards: number of shards of each table; `spec.partition_strategy` is their layout.
+    """
+
+    def __init__(self, spec: EmbeddingConfigSpec | None, shards: int = 1) -> None:
+        self._spec = spec
+        self._shards = shards
+
+    def hardware(self, mode: Mode) -> Hardware:
+        """Returns the hardware that columns look up on."""
+        del mode
+        return Hardware.CPU
+
+    def listeners(self, config: Any) -> list[TablesListener]:
+        """Returns the checkpoint listeners that tables need."""
+        return [TableRecordListener(config.model_dir, self._spec)] if self._spec else []
+
+    def storing_tables(self, exporting: bool) -> AbstractContextManager[None]:
+        """Splits tables that are created within the block into shards, except in an export."""
+        if self._spec is None:
+            return contextlib.nullcontext()
+        set_default_strategy(self._spec.partition_strategy)
+        sharded = TableStorage(self._spec.partition_strategy, self._shards)
+        return storage.storing(storage.current() if exporting else sharded)
+
+    def before_receivers(self) -> None:
+        """Creates the tables of dict mode before the receivers of an export.
+
+        A receiver has the name of its feature. A table of the same name would get another name,
+        which the checkpoint lacks.
+        """
+        if self._spec is not None and self._spec.feature_to_config_dict:
+            with self.storing_tables(exporting=True):
+                dict_mode.make_tables(tables_and_features(self._spec)[0])
+
+    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
+        """Builds the model on the features that it expects.
+
+        Args:
+            model: builds the model.
+            features: the result of `input_fn`, or the receivers of an export.
+            mode: one of `ModeKeys`.
+            exporting: whether the graph is for a SavedModel.
+        """
+        del mode
+        with self.storing_tables(exporting):
+            if self._spec is not None and self._spec.feature_to_config_dict:
+                features = dict_mode.look_up(self._spec, features)
+            built = model(features)
+        if self._spec is not None:
+            _check_dimensions(self._spec)
+        return built
+
+    def process_result(self, result: Any) -> Any:
+        """Returns the result of `model_fn` without the parts that run outside of the model."""
+        return result
+
+    def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
+        """Makes the embedding core of a loop in a new graph.
+
+        Args:
+            mode: one of `ModeKeys`.
+            batch_size: examples of a step on one replica.
+        """
+        del mode, batch_size
+        return LoopCore()
+
+
+def _check_dimensions(spec: EmbeddingConfigSpec) -> None:
+    """Checks that the tables of the default graph have the dimensions of the specification."""
+    recorded = storage.layouts(tf1.get_default_graph())
+    matches = spec_tables.match_variables(spec_tables.list_tables(spec), recorded)
+    for variable in tf1.global_variables():
+        table = matches.get(variable.op.name)
+        if table is not None and variable.shape.rank == 2 and variable.shape[1] != table.width:
+            raise ValueError(
+                f"Table {variable.op.name!r} of feature {table.features[0]!r} has dimension "
+                f"{variable.shape[1]} in the model, but dimension {table.width} in the "
+                "embedding_config_spec. Use the same columns in both."
+            )
+
+
+class HostEmbeddings(PlainEmbeddings):
+    """Tables on the host's embedding core, looked up and trained as on a TPU.
+
+    In an export they are ordinary variables.
+
+    Args:
+        spec: the embedding specification.
+        shards: as for `PlainEmbeddings`.
+        on_servers: whether the shards are on parameter servers.
+        warm_start: whether training may start from values of another checkpoint.
+    """
+
+    _spec: EmbeddingConfigSpec
+
+    def __init__(
+        self,
+        spec: EmbeddingConfigSpec,
+        shards: int = 1,
+        on_servers: bool = False,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(spec, shards)
+        self._scaffold_fn: Callable[[], Any] | None = None  # of the model that is being built
+        self._on_servers = on_servers
+        self._warm_start = warm_start
+
+    def hardware(self, mode: Mode) -> Hardware:
+        """Returns TPU, except in a graph that is exported for serving on a CPU."""
+        return Hardware.CPU if mode is Mode.SERVE else Hardware.TPU
+
+    def listeners(self, config: Any) -> list[TablesListener]:
+        """Returns the checkpoint listeners that tables and a pipelined core need."""
+        listeners = super().listeners(config)
+        if self._spec.pipeline_execution_with_tensor_core:
+            return [ApplyHeldUpdates(), *listeners]
+        return listeners
+
+    def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
+        """Builds the model; in training, its train_op also updates the tables."""
+        self._scaffold_fn = None
+        built = self._call_model(model, features, mode, exporting)
+        if self._scaffold_fn is None:
+            return built
+        scaffold = check_scaffold(self._scaffold_fn())
+        stacked_tables.check_saver(scaffold.saver)
+        return built._replace(scaffold=scaffold)
+
+    def process_result(self, result: Any) -> Any:
+        """Returns the result without its scaffold_fn, which is called when the tables exist."""
+        self._scaffold_fn = getattr(result, "scaffold_fn", None)
+        return result if self._scaffold_fn is None else result._replace(scaffold_fn=None)
+
+    def _call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
+        if exporting:
+            return super().call_model(model, features, mode, exporting)
+        # TensorFlow's warm start initializes variables, which stacked tables don't have.
+        stack = optimizations.is_used(Optimization.STACKED_TABLES) and not self._warm_start
+        core = HostLoopCore(self, self.make_core(mode, stack))
+        (features,) = core.feed([features])
+        features = core.receive(features)
+        with activation_gradients.keeping_slots_local():
+            built = self.build_on_cores(model, features, mode)
+        ops = core.finish(mode == ModeKeys.TRAIN)
+        return built._replace(train_op=tf.group(built.train_op, *ops)) if ops else built
+
+    def make_core(self, mode: str, stack: bool = False) -> EmbeddingCore | None:
+        """Makes the host core of a new graph; None if no feature is looked up on it.
+
+        Args:
+            mode: one of `ModeKeys`.
+            stack: whether tables may be stacked in training.
+        """
+        set_default_strategy(self._spec.partition_strategy)
+        spec = spec_of_embedding_core(self._spec, Mode(mode))
+        if spec is None:
+            return None
+        return HostCore(spec, mode == ModeKeys.TRAIN, self._shards, self._on_servers, stack)
+
+    def pad(self, features: Any) -> dict[str, Any]:
+        """Returns the features with the ids of the tensor core's columns padded."""
+        if not isinstance(features, Mapping):
+            raise ValueError(
+                "With an embedding core, features must be a dict of tensors by name, but input_fn "
+                f"returned {type(features).__name__}."
+            )
+        return tensor_core.pad(self._spec.tensor_core_feature_columns or (), features)
+
+    def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
+        """Makes the host core of a loop in a new graph."""
+        del batch_size
+        return HostLoopCore(self, self.make_core(mode))
+
+    def build_on_cores(self, model: Model, features: Any, mode: str) -> EstimatorSpec:
+        """Builds the model with columns that look up as on a TPU."""
+        small = tensor_core_tables(self._spec)
+        with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
+            return model(features)
+
+
+class TpuEmbeddings(HostEmbeddings):
+    """Tables on a TPU's embedding core.
+
+    Args:
+        spec: the embedding specification.
+        host_devices: the CPU device of each host.
+    """
+
+    def __init__(self, spec: EmbeddingConfigSpec, host_devices: Sequence[str]) -> None:
+        super().__init__(spec)
+        self._host_devices = host_devices
+
+    def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
+        """Makes the TPU's core. Call it within the strategy's scope."""
+        set_default_strategy(self._spec.partition_strategy)
+        spec = spec_of_embedding_core(self._spec, Mode(mode))
+        if spec is None:
+            return HostLoopCore(self, None)
+        training = mode == ModeKeys.TRAIN
+        # Imports `convert`, which is needed on a TPU only.
+        from estimator_spec.convert import tpu_engine
+
+        assert batch_size is not None  # checked for every run on a TPU
+        engine = tpu_engine.MidLevelEngine(spec, batch_size)
+        return tpu.TpuCore(spec, engine, training, self._host_devices, self.pad)
+
+
+class HostLoopCore(LoopCore):
+    """The host's embedding core in a loop over replicas.
+
+    Args:
+        embeddings: prepares the features.
+        core: the core of the graph; None: ids are only padded for the tensor core.
+    """
+
+    def __init__(self, embeddings: HostEmbeddings, core: EmbeddingCore | None) -> None:
+        self._embeddings = embeddings
+        self._core = core
+
+    def feed(self, features: list[Any]) -> list[Any]:
+        """Replaces the ids of each replica's features by activations, or pads them."""
+        fed = []
+        for part in features:
+            padded = self._embeddings.pad(part)
+            if self._core is not None:
+                padded = self._core.look_up(padded, tf1.train.get_global_step())
+            fed.append(padded)
+        return fed
+
+    def receive(self, features: Any) -> Any:
+        """Returns the features of a replica's model."""
+        return features if self._core is None else self._core.receive(features, replica_id())
+
+    def finish(self, training: bool) -> list[Any]:
+        """Creates the tables; returns the ops that train them."""
+        if self._core is None:
+            return []
+        self._core.attach()
+        return [self._core.update()] if training else []
+
+
+def choose_embeddings(
+    spec: EmbeddingConfigSpec | None,
+    core: str | None,
+    use_tpu: bool,
+    shards: int = 1,
+    on_servers: bool = False,
+    warm_start: bool = False,
+) -> PlainEmbeddings:
+    """Returns the embeddings that the arguments of `TPUEstimator` select.
+
+    Args:
+        spec: the embedding specification, or None.
+        core: None or 'host'.
+        use_tpu: whether the program runs on a TPU, which has an embedding core of its own.
+        shards: number of shards of each table.
+        on_servers: whether training runs in a cluster of parameter servers.
+        warm_start: whether training may start from values of another checkpoint.
+
+    Raises:
+        ValueError: the core is unknown, or a core or shards are given without a spec or with
+            `use_tpu`.
+        TypeError: the number of shards isn't an int.
+    """
+    if shards != 1:
+        RowPartition("div", 0, shards)
+        if spec is None or use_tpu:
+            raise ValueError(
+                f"embedding_shards={shards} cuts the tables of an embedding_config_spec on the "
+                "host: "
+                + ("there is no spec." if spec is None else "with use_tpu=True the TPU cuts them.")
+            )
+    if core is None:
+        return PlainEmbeddings(spec, shards)
+    if core not in CORES:
+        raise ValueError(f"embedding_core must be one of {CORES}, got {core!r}.")
+    if spec is None:
+        raise ValueError(
+            f"embedding_core={core!r} needs an embedding_config_spec: it says which tables there "
+            "are and how they are trained."
+        )
+    if use_tpu:
+        raise ValueError(
+            f"embedding_core={core!r} runs on the host, but use_tpu is True, and a TPU has an "
+            "embedding core of its own. Set use_tpu=False."
+        )
+    return HostEmbeddings(spec, shards, on_servers, warm_start)
+
+
+class ApplyHeldUpdates(TablesListener):
+    """Applies the pending updates of a pipelined core before a checkpoint is written."""
+
+    def begin(self) -> None:
+        """Finds the update ops in the finished graph."""
+        self._ops = tf1.get_collection(HELD_UPDATES)
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        """Applies the pending updates."""
+        del global_step_value
+        if self._ops:
+            session.run(self._ops)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks a `model_dir` for one training."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.core.common import own_files
+from estimator_spec.core.driver.errors import ModelDirError
+from tpu_columns.file_locks import fcntl
+
+tf1 = tf.compat.v1
+
+_LOCK = ".training.lock"
+
+
+@contextlib.contextmanager
+def hold(model_dir: str) -> Iterator[None]:
+    """Locks a directory for a training until the block ends, and removes what killed ones left.
+
+    The lock ends with the process, however it ends. File systems without locks are not locked, and
+    nothing is removed there. A lock file of somebody else is locked, too; it stays as it is.
+
+    Args:
+        model_dir: the directory, which exists.
+
+    Raises:
+        ModelDirError: another training holds the lock, and the message names its process and host;
+            or the lock file is a link to nothing.
+    """
+    if "://" in model_dir:
+        yield
+        return
+    path = os.path.join(model_dir, _LOCK)
+    try:
+        _check_link(model_dir, path)
+        lock, created = _lock(path)
+    except BlockingIOError:
+        raise ModelDirError(model_dir, _refusal(model_dir, path)) from None
+    except OSError as error:
+        tf1.logging.info("model_dir %s isn't locked: %s", model_dir, error)
+        yield
+        return
+    try:
+        is_own = created or own_files.read_marker(lock) is not None
+        if is_own:
+            with contextlib.suppress(OSError):  # a full disk; the lock holds without it
+                own_files.write_marker(
+                    lock,
+                    process=os.getpid(),
+                    host=socket.gethostname(),
+                    since=time.strftime("%Y-%m-%d %H:%M:%S %z"),
+                )
+        try:
+            own_files.remove_left(model_dir)
+            yield
+        finally:
+            if is_own and own_files.is_file(path, lock):
+                with contextlib.suppress(OSError):
+                    os.remove(path)
+    finally:
+        os.close(lock)
+
+
+def _check_link(model_dir: str, path: str) -> None:
+    """Checks that the lock file is no link to a file that isn't there: it can't be created."""
+    if os.path.islink(path) and not os.path.exists(path):
+        raise ModelDirError(
+            model_dir,
+            f"{path!r}, the lock file of trainings, is a link to {os.readlink(path)!r}, which "
+            "doesn't exist. Remove the link.",
+        )
+
+
+def _lock(path: str) -> tuple[int, bool]:
+    """Opens and locks a file; returns its descriptor, and whether this call has created it.
+
+    Raises:
+        BlockingIOError: another process, or this one, holds the lock.
+        OSError: the file can't be created, or the file system has no locks.
+    """
+    while True:
+        created = True
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            created = False
+            try:
+                lock = os.open(path, os.O_RDWR)
+            except FileNotFoundError:
+                continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The previous holder may have removed the file between the two calls.
+            if own_files.is_file(path, lock):
+                return lock, created
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+
+
+def _refusal(model_dir: str, path: str) -> str:
+    """Returns the message about the training that holds the lock."""
+    found: Any = None
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        found = json.load(file)
+    try:
+        name = f"process {found['process']} on {found['host']}, since {found['since']}"
+    except (KeyError, TypeError):
+        name = "a process that just began or ends"
+    return (
+        f"Another training writes model_dir {model_dir!r}: {name}. Two would overwrite each "
+        "other's checkpoints. Wait for its end, or give another model_dir. If that process is "
+        f"gone, one that it started still holds {path!r}: end that one."
+    )

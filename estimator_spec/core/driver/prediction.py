@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the predictions of a graph in a monitored session."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Generator, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.core.driver import sessions
+from estimator_spec.core.driver.hookless_steps import BatchRunner
+from estimator_spec.core.run_config import RunConfig
+
+tf1 = tf.compat.v1
+
+
+def select_predictions(predictions: Any, predict_keys: Collection[str] | str | None) -> Any:
+    """Returns the predictions with the given names.
+
+    Args:
+        predictions: a tensor, or a dict of tensors.
+        predict_keys: the names to keep; None or empty keeps all.
+
+    Raises:
+        ValueError: the predictions have no names, or none of these.
+    """
+    if not predict_keys:
+        return predictions
+    if not isinstance(predictions, Mapping):
+        raise ValueError(
+            "predict_keys argument is not valid in case of non-dict predictions: the model_fn "
+            "returns a single tensor."
+        )
+    wanted = {predict_keys} if isinstance(predict_keys, str) else set(predict_keys)
+    kept = {name: tensor for name, tensor in predictions.items() if name in wanted}
+    if not kept:
+        raise ValueError(
+            f"Expected to run at least one output from {sorted(predictions)}, provided "
+            f"{sorted(wanted)}."
+        )
+    return kept
+
+
+def predict_batches(
+    graph: tf.Graph,
+    predictions: Any,
+    *,
+    scaffold: tf1.train.Scaffold | None,
+    config: RunConfig,
+    checkpoint: str | None,
+    hooks: list[tf1.train.SessionRunHook],
+    skip_hooks: bool,
+) -> Generator[Any, None, None]:
+    """Runs `predictions` until the input ends, a hook requests a stop, or the caller does.
+
+    The graph is the default graph only while the generator runs, not between two batches. The
+    session is closed with the generator.
+
+    Args:
+        graph: the finished graph.
+        predictions: a tensor, or a dict of tensors.
+        scaffold: the scaffold of the `EstimatorSpec`.
+        config: the `RunConfig`.
+        checkpoint: the checkpoint to restore; None initializes the variables.
+        hooks: all hooks, in order.
+        skip_hooks: whether batches that no hook needs run without hooks.
+
+    Yields:
+        The values of each batch.
+
+    Raises:
+        CheckpointError: the checkpoint can't be restored.
+        tf.errors.InvalidArgumentError: an id outside its table, among others.
+    """
+    with sessions.open_non_training_session(
+        graph,
+        scaffold,
+        checkpoint,
+        master=config.master,
+        config=config.session_config,
+        hooks=hooks,
+    ) as session:
+        batches = BatchRunner(hooks, predictions, skip_hooks)
+        while not session.should_stop():
+            with graph.as_default():
+                values = batches.run_batch(session)
+            yield values
+
+
+def split_batch(values: Any) -> Iterator[Any]:
+    """Splits a batch into examples.
+
+    Args:
+        values: an array [B, ...], or a dict of such arrays.
+
+    Yields:
+        Each example, as an array or a dict of arrays.
+
+    Raises:
+        ValueError: the arrays don't have the same length, or one has no batch dimension.
+    """
+    if not isinstance(values, Mapping):
+        _check_batch("The prediction", values)
+        yield from values
+        return
+    length = None
+    for name, value in values.items():
+        _check_batch(f"The prediction {name!r}", value)
+        if length is None:
+            length = value.shape[0]
+        if value.shape[0] != length:
+            raise ValueError(
+                f"Batch length of predictions should be same. {name} has different batch length "
+                f"than others: {value.shape[0]}, not {length}. Use yield_single_examples=False "
+                "to get each batch as it is."
+            )
+    # With C iterators: a Python loop over the examples would be slower than the prediction.
+    if len(values) == 1:
+        ((name, value),) = values.items()
+        yield from [{name: part} for part in value]
+    else:
+        pairs = map(zip, itertools.repeat(list(values)), zip(*values.values(), strict=True))
+        yield from map(dict, pairs)
+
+
+def _check_batch(what: str, value: Any) -> None:
+    """Checks that an array can be split into examples."""
+    if getattr(value, "shape", None) == ():
+        raise ValueError(
+            f"{what} has no batch dimension: it is {value!r}, one for all examples of a batch. Use "
+            "yield_single_examples=False to get each batch as it is, or give it a value for each "
+            "example."
+        )

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the graph of one mode on the replicas of a system."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.core.driver import device_loop, graph_builder, replica_inputs
+from estimator_spec.core.driver.embeddings import PlainEmbeddings, TpuEmbeddings
+from estimator_spec.core.driver.graph_builder import BuiltGraph, EstimatorMethods
+from estimator_spec.core.driver.replica_inputs import InputCall, ReplicaInputs
+from estimator_spec.core.driver.replicas import Replicas
+from estimator_spec.core.driver.run_context import BuildArguments, RunContext
+from estimator_spec.core.driver.systems import System
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
+from tpu_columns import optimizations, placement
+from tpu_columns.optimizations import Optimization
+
+
+def build(
+    estimator: EstimatorMethods,
+    graph: tf.Graph,
+    input_fn: Callable[..., Any],
+    ctx: RunContext,
+    system: System,
+    host_embeddings: PlainEmbeddings,
+    batch_axis: Sequence[int] | None,
+) -> BuiltGraph:
+    """Builds the global step, the inputs, the embedding core and the model, in this order.
+
+    Args:
+        estimator: creates the global step and calls the user's functions.
+        graph: the default graph, empty.
+        input_fn: the user's function.
+        ctx: the run settings of the mode.
+        system: the system of the replicas.
+        host_embeddings: the embeddings of a system without TPU.
+        batch_axis: the batch dimension of each input tensor, or None.
+    """
+    mode = ctx.mode
+    strategy = system.strategy()
+    with strategy.scope():
+        graph_builder.start(estimator, graph, mode)
+    found = host_embeddings
+    device: Any = contextlib.nullcontext()
+    if system.is_tpu:
+        devices = [system.host_device(host) for host in range(system.num_hosts)]
+        spec = ctx.embedding_config_spec
+        found = PlainEmbeddings(None) if spec is None else TpuEmbeddings(spec, devices)
+        device = tf.device(devices[0])
+    kind = placement.Mode(mode)
+    chosen = graph_builder.usable_optimizations(estimator, kind)
+    if system.is_tpu:  # whose tables aren't on this machine
+        chosen -= {Optimization.NATIVE_KERNELS, Optimization.UPDATES}
+    with (
+        graph_builder.user_code(estimator, kind, found.hardware(kind)),
+        optimizations.using(chosen),
+    ):
+        sources = _call_input_fn(estimator, input_fn, ctx, system)
+        inputs = ReplicaInputs(
+            ctx.sharing,
+            sources,
+            input_fn,
+            mode,
+            ctx.batch_size_for_input_fn,
+            system.host_device,
+            # Batches of a prediction are padded by rows.
+            None if mode == ModeKeys.PREDICT else batch_axis,
+            static_sizes=system.is_tpu,
+        )
+        with strategy.scope():
+            core = found.make_loop_core(mode, ctx.batch_size_for_model_fn)
+
+        def model(features: Any, labels: Any) -> EstimatorSpec:
+            labels = None if mode == ModeKeys.PREDICT else labels
+            return estimator._call_model_fn(features, labels, mode, estimator.config)
+
+        replicas = Replicas(strategy, core, found, mode, model)
+        with ctx.building(BuildArguments(replicas=replicas)), device:
+            built, loss_weight = _build_steps(replicas, inputs, ctx)
+    config = system.session_run_config(estimator._config)
+
+    def running() -> contextlib.AbstractContextManager[None]:
+        return system.running(core.configuration)
+
+    if mode != ModeKeys.TRAIN:
+        hooks = [*inputs.hooks, *core.hooks()]
+        return BuiltGraph(built, hooks, config, running, loss_weight=loss_weight)
+    first, listeners = tuple(core.hooks()), tuple(core.listeners())
+    return BuiltGraph(built, inputs.hooks, config, running, first, listeners, loop=True)
+
+
+def _call_input_fn(
+    estimator: EstimatorMethods, input_fn: Callable[..., Any], ctx: RunContext, system: System
+) -> list[tuple[InputCall, Any]]:
+    """Calls `input_fn` for all replicas, as often as the configuration says."""
+    sources = []
+    for call in replica_inputs.input_calls(ctx.sharing, system.num_replicas, system.num_hosts):
+        with (
+            ctx.building(BuildArguments(input_call=call)),
+            tf.device(system.host_device(call.host)),
+        ):
+            sources.append((call, estimator._call_input_fn(input_fn, ctx.mode)))
+    return sources
+
+
+def _build_steps(
+    replicas: Replicas, inputs: ReplicaInputs, ctx: RunContext
+) -> tuple[EstimatorSpec, Any]:
+    """Builds the training loop, or the evaluation or prediction of a batch.
+
+    Returns:
+        The `EstimatorSpec`, and the weight of a batch's loss in an evaluation.
+    """
+    if ctx.mode == ModeKeys.TRAIN:
+        tpu_config = ctx.config.tpu_config
+        limit = device_loop.parse_loop_limit(tpu_config)
+        every = tpu_config.experimental_host_call_every_n_steps
+        return device_loop.train(replicas, inputs, limit, every), None
+    if ctx.mode == ModeKeys.EVAL:
+        return device_loop.evaluate(replicas, inputs)
+    return device_loop.predict(replicas, inputs), None

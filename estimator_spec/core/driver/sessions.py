@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opens the monitored sessions of training, evaluation and prediction."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.core.checkpoints import state_file
+from estimator_spec.core.cluster import roles
+from estimator_spec.core.driver import checkpoint_state, errors, table_restore
+from estimator_spec.core.run_config import RunConfig
+
+tf1 = tf.compat.v1
+
+# Between two attempts of a worker to find the variables initialized.
+_SECONDS_BETWEEN_ATTEMPTS = 1
+
+
+@contextlib.contextmanager
+def open_session(
+    graph: tf.Graph,
+    scaffold: tf1.train.Scaffold | None,
+    checkpoint: str | None,
+    create: Callable[[], Any],
+) -> Iterator[Any]:
+    """Creates a monitored session, and closes it when the block ends.
+
+    `graph` is the default graph while the session is created and closed. The end of the input ends
+    the block without an error, as in a `MonitoredSession`'s own block.
+
+    Args:
+        graph: the finished graph.
+        scaffold: the scaffold of the session, or None.
+        checkpoint: the checkpoint that the session restores, if any.
+        create: creates the session.
+
+    Raises:
+        CheckpointError: the checkpoint can't be restored.
+        tf.errors.InvalidArgumentError: an id outside its table, among others.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(errors.explain_batch_errors(graph))
+        with graph.as_default():
+            stack.enter_context(table_restore.relayout_in_session(graph, scaffold, checkpoint))
+            with checkpoint_state.explain_damage(checkpoint):
+                session = create()
+
+        def close(*exc_info: Any) -> bool:
+            with graph.as_default():
+                return bool(session.__exit__(*exc_info))
+
+        stack.push(close)
+        yield session
+
+
+def create_chief_session(
+    scaffold: tf1.train.Scaffold,
+    config: RunConfig,
+    hooks: Sequence[tf1.train.SessionRunHook],
+    chief_hooks: Sequence[tf1.train.SessionRunHook],
+    run_first: Callable[[tf1.Session], None] | None,
+) -> Any:
+    """Creates the training session of a process that initializes or restores the variables.
+
+    Args:
+        scaffold: the scaffold of the default graph.
+        config: the `RunConfig`.
+        hooks: hooks of every training process.
+        chief_hooks: further hooks.
+        run_first: called with each new session, before hooks and other threads use it; or None.
+    """
+    return tf1.train.MonitoredSession(
+        _RestoringSessionCreator(scaffold, config, run_first),
+        [*chief_hooks, *hooks],
+        stop_grace_period_secs=_grace_seconds(config),
+    )
+
+
+class _RestoringSessionCreator(tf1.train.SessionCreator):
+    """Creator of a chief's sessions, which restores the latest checkpoint.
+
+    TensorFlow's own would initialize the variables anew if it couldn't read the state file.
+    """
+
+    def __init__(
+        self,
+        scaffold: tf1.train.Scaffold,
+        config: RunConfig,
+        run_first: Callable[[tf1.Session], None] | None,
+    ) -> None:
+        self._scaffold = scaffold
+        self._config = config
+        self._run_first = run_first
+        self._is_created = False
+
+    def create_session(self) -> Any:
+        """Returns a session whose variables are restored or, without a checkpoint, initialized.
+
+        Raises:
+            CheckpointError: the state file is missing or damaged.
+            OSError: it can't be read.
+            RuntimeError: the session replaces a lost one, and the processes of a strategy, which
+                make each step together, can't go on from different steps.
+        """
+        if self._is_created and roles.is_collective(self._config):
+            raise RuntimeError(
+                "Training lost the connection to another process of its strategy: that process has "
+                "ended, or can't be reached. So this one ends, too. Start all processes again: "
+                f"they go on from the latest checkpoint in {self._config.model_dir}."
+            )
+        self._is_created = True
+        directory = self._config.model_dir
+        assert directory is not None  # set by the estimator
+        latest = state_file.find_latest(directory)
+        creator = tf1.train.ChiefSessionCreator(
+            self._scaffold,
+            self._config.master,
+            self._config.session_config,
+            checkpoint_filename_with_path=latest,
+        )
+        session = creator.create_session()
+        if self._run_first is not None:
+            self._run_first(session)
+        if latest is not None:
+            # The saver deletes the oldest of these.
+            state = state_file.read(directory)
+            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        return session
+
+
+def create_worker_session(
+    scaffold: tf1.train.Scaffold, config: RunConfig, hooks: Sequence[tf1.train.SessionRunHook]
+) -> Any:
+    """Creates the training session of a worker, when the chief has initialized the variables.
+
+    Raises:
+        tf.errors.DeadlineExceededError: the chief didn't within `session_creation_timeout_secs`.
+    """
+    return tf1.train.MonitoredSession(
+        WaitingSessionCreator(scaffold, config),
+        hooks,
+        stop_grace_period_secs=_grace_seconds(config),
+    )
+
+
+def _grace_seconds(config: RunConfig) -> int:
+    """Returns how long the end of training waits for threads, such as those of queue runners.
+
+    In a cluster that of `SyncReplicasOptimizer` waits in vain for gradients of processes that have
+    ended. Closing the session ends it.
+    """
+    return 10 if roles.is_distributed(config) else 120  # 120 is TensorFlow's default
+
+
+class WaitingSessionCreator(tf1.train.SessionCreator):
+    """Creator of a worker's sessions, which waits for initialized variables.
+
+    TensorFlow's `WorkerSessionCreator` looks for them every 30 seconds only.
+    """
+
+    def __init__(self, scaffold: tf1.train.Scaffold, config: RunConfig) -> None:
+        self._scaffold = scaffold
+        self._config = config
+
+    def create_session(self) -> Any:
+        """Returns a session whose variables are initialized.
+
+        Raises:
+            tf.errors.DeadlineExceededError: they weren't within `session_creation_timeout_secs`.
+        """
+        scaffold = self._scaffold
+        scaffold.finalize()
+        manager = tf1.train.SessionManager(
+            local_init_op=scaffold.local_init_op,
+            ready_op=scaffold.ready_op,
+            ready_for_local_init_op=scaffold.ready_for_local_init_op,
+            graph=tf1.get_default_graph(),
+            recovery_wait_secs=_SECONDS_BETWEEN_ATTEMPTS,
+        )
+        return manager.wait_for_session(
+            self._config.master,
+            config=self._config.session_config,
+            max_wait_secs=self._config.session_creation_timeout_secs,
+        )
+
+
+def open_non_training_session(
+    graph: tf.Graph,
+    scaffold: tf1.train.Scaffold | None,
+    checkpoint: str | None,
+    *,
+    master: str,
+    config: Any,
+    hooks: Sequence[tf1.train.SessionRunHook],
+) -> AbstractContextManager[Any]:
+    """Opens a session that evaluates or predicts; see `open_session`.
+
+    Args:
+        graph: the finished graph.
+        scaffold: the scaffold of the session, or None.
+        checkpoint: the checkpoint to restore; None initializes the variables.
+        master: address of the TensorFlow master.
+        config: the session's `ConfigProto`.
+        hooks: all hooks, in order.
+    """
+
+    def create() -> Any:
+        creator = tf1.train.ChiefSessionCreator(
+            checkpoint_filename_with_path=checkpoint,
+            master=master,
+            scaffold=scaffold,
+            config=config,
+        )
+        return tf1.train.MonitoredSession(session_creator=creator, hooks=hooks)
+
+    return open_session(graph, scaffold, checkpoint, create)

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains the model of an `EstimatorSpec` in a monitored session."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.core._tensorflow import graph_surgery, private
+from estimator_spec.core.cluster import roles
+from estimator_spec.core.cores import activation_gradients
+from estimator_spec.core.cores.interface import TablesListener
+from estimator_spec.core.driver import hooks as hooks_lib
+from estimator_spec.core.driver import (
+    huge_pages,
+    initial_values,
+    input_pipeline,
+    replica_inputs,
+    saving,
+    sessions,
+    shared_saves,
+)
+from estimator_spec.core.driver.graph_builder import BuiltGraph
+from estimator_spec.core.driver.hookless_steps import StepRunner
+from estimator_spec.core.driver.standstill import StepWatch
+from estimator_spec.core.run_config import RunConfig
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec
+from tpu_columns.optimizations import Optimization
+
+tf1 = tf.compat.v1
+
+# A loop of steps is one op.
+_INCREMENT_OPS = ("AssignAddVariableOp", "AssignAdd", "While", "StatelessWhile")
+
+
+def run(
+    built: BuiltGraph,
+    *,
+    checkpoint: str | None,
+    input_fn: Callable[..., Any],
+    hooks: Sequence[tf1.train.SessionRunHook],
+    speed_hooks: Sequence[tf1.train.SessionRunHook],
+    saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
+    optimizations: frozenset[Optimization],
+) -> Any:
+    """Trains in the default graph until a hook requests a stop or the input ends.
+
+    Args:
+        built: the default graph, and what its session needs.
+        checkpoint: the checkpoint that the session will restore, if any.
+        input_fn: the user's `input_fn`, for error messages.
+        hooks: the user's hooks, and those that stop training.
+        speed_hooks: hooks that log steps and examples per second.
+        saving_listeners: listeners for every checkpoint.
+        optimizations: the estimator's.
+
+    Returns:
+        The loss of the last step; None if a hook requested the stop before the first.
+
+    Raises:
+        ValueError: the input is empty, or there are listeners but no hook that saves.
+        CheckpointError: the checkpoint can't be restored.
+        OSError: a checkpoint can't be written.
+        tf.errors.InvalidArgumentError: an id outside its table, among others.
+    """
+    graph, config = tf1.get_default_graph(), built.config
+    scaffold = activation_gradients.add_initializers(built.spec.scaffold)
+    spec = built.spec._replace(scaffold=scaffold)
+    _add_loss_summary(spec.loss)
+    _add_saver(spec, config)
+    _read_global_step_before_increment(graph)
+    stop_at_nan = hooks_lib.StopAtNan(spec.loss)
+    all_hooks = [*built.hooks, *hooks, stop_at_nan]
+    if config.log_step_count_steps is not None:
+        all_hooks.append(hooks_lib.LossLogger(spec.loss, config.log_step_count_steps))
+    if roles.is_distributed(config):
+        all_hooks.append(hooks_lib.LostSessionLogger())
+    all_hooks.extend(spec.training_hooks)
+    saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks], checkpoint)
+    chief_hooks = [*built.first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
+    chief_hooks.extend(_summary_hooks(spec, config))
+    if not config.is_chief:
+        chief_hooks = list(built.first_hooks) if roles.has_variables(config) else []
+    if roles.is_collective(config) and saver_hooks:
+        averaged = shared_saves.averaged_variables()
+        shared_saves.check_interval(config, averaged)
+        if averaged and not config.is_chief:
+            every = config.save_checkpoints_steps
+            assert every is not None  # check_interval
+            chief_hooks.append(shared_saves.SaveWithChief(spec.scaffold, every, bool(checkpoint)))
+    skip_hooks = Optimization.SKIPPED_HOOKS in optimizations
+    runner_hooks = [*all_hooks, *chief_hooks]
+    watch = StepWatch(config)
+    steps = StepRunner(runner_hooks, spec.train_op, spec.loss, stop_at_nan, watch, skip_hooks)
+    if Optimization.MEMORY in optimizations:
+        initial_values.replace_large_constants(graph)
+    # In a cluster other processes may update variables during a save.
+    allowed = frozenset() if roles.is_distributed(config) else optimizations
+    before_saves = saving.disable_copy_on_read(graph) if Optimization.MEMORY in allowed else None
+    move = huge_pages.build(graph, hooks) if Optimization.HUGE_PAGES in allowed else None
+
+    shared = config.is_chief and not roles.trains_alone(config)
+    saver = spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS)[0]
+
+    def create_session() -> Any:
+        # Explained here, because errors of restoring are of the same classes.
+        with saving.explain_write_errors(), saving.keep_checkpoint(saver, checkpoint):
+            if roles.has_variables(config):
+                return sessions.create_chief_session(
+                    spec.scaffold, config, all_hooks, chief_hooks, move and move.run
+                )
+            return sessions.create_worker_session(spec.scaffold, config, all_hooks)
+
+    present = [*saver_hooks, *all_hooks, *spec.training_chief_hooks]
+    with (
+        watch,
+        saving.explain_write_errors(),
+        shared_saves.saving_one_moment(graph, saver) if shared else contextlib.nullcontext(),
+        saving.guard_saves(spec.scaffold, saver, config.model_dir or "", before_saves),
+        _listeners_added(present, saving_listeners),
+        sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
+    ):
+        try:
+            _run_steps(session, steps, input_fn, built)
+        finally:
+            watch.closing()
+    # Not inside the block: the end of the input leaves it by an exception.
+    return steps.last_loss
+
+
+def _run_steps(
+    session: tf1.train.MonitoredSession,
+    steps: StepRunner,
+    input_fn: Callable[..., Any],
+    built: BuiltGraph,
+) -> None:
+    """Runs steps until a hook requests a stop or the input ends."""
+    some = False
+    while not session.should_stop():
+        try:
+            steps.run(session)
+        except (tf.errors.OutOfRangeError, StopIteration) as end:
+            takers = [h for h in built.first_hooks if isinstance(h, hooks_lib.BatchTaker)]
+            few = replica_inputs.has_too_few_batches(end)
+            if some or few or any(hook.took_batches for hook in takers):
+                if few and not some:
+                    tf1.logging.warning(
+                        "Training made no steps: a step takes a batch for each replica, and the "
+                        "input has fewer."
+                    )
+                raise  # The session treats this as the end of the input.
+            raise input_pipeline.empty_input_error(input_fn, "train", built.loop) from end
+        some = True
+    if not some:
+        tf1.logging.warning(
+            "Training made no steps: a hook stopped it, or the input is empty or misspecified."
+        )
+
+
+def _read_global_step_before_increment(graph: tf.Graph) -> None:
+    """Adds control dependencies from the reads of the global step to the ops that increment it.
+
+    Hooks expect the value before this step, or before this loop of steps, from the tensor that
+    TensorFlow's hooks share and from the variable itself; host calls, from any read by the model.
+    If the ops ran in any order, they would see this step or the next at random (or one within the
+    loop), and could write a summary one step late.
+    """
+    step = tf1.train.get_global_step(graph)
+    reads = {private.get_or_create_global_step_read(graph).op, graph.as_graph_element(step).op}
+    users = [
+        op
+        for op in step.op.outputs[0].consumers()
+        if graph_surgery.control_flow_context(op) is None
+    ]
+    # A read with control inputs may come after the increment, or run what isn't part of a step.
+    reads.update(op for op in users if op.type == "ReadVariableOp" and not op.control_inputs)
+    for op in users:
+        if op.type in _INCREMENT_OPS:
+            for read in sorted(reads, key=lambda read: read.name):
+                graph_surgery.add_control_input(op, read)
+
+
+def _add_loss_summary(loss: Any) -> None:
+    """Adds a summary `loss`, unless the model has one of that name."""
+    if not any(s.op.name == "loss" for s in tf1.get_collection(tf1.GraphKeys.SUMMARIES)):
+        tf1.summary.scalar("loss", loss)
+    tf1.add_to_collection(tf1.GraphKeys.LOSSES, loss)
+
+
+def _add_saver(spec: EstimatorSpec, config: RunConfig) -> None:
+    """Adds a sharded saver with relative paths, unless the model has a saver."""
+    if spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS):
+        return
+    saver = tf1.train.Saver(
+        sharded=True,
+        max_to_keep=config.keep_checkpoint_max and int(config.keep_checkpoint_max),
+        keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+        defer_build=True,
+        save_relative_paths=True,
+    )
+    tf1.add_to_collection(tf1.GraphKeys.SAVERS, saver)
+
+
+def _saver_hooks(
+    spec: EstimatorSpec,
+    config: RunConfig,
+    present: Sequence[tf1.train.SessionRunHook],
+    checkpoint: str | None,
+) -> list[Any]:
+    """Returns the hook that saves checkpoints, unless one is present or the user wants none."""
+    if any(isinstance(hook, tf1.train.CheckpointSaverHook) for hook in present):
+        return []
+    if not (config.save_checkpoints_secs or config.save_checkpoints_steps):
+        return []
+    assert config.model_dir is not None  # set by the estimator
+    has_index = checkpoint is not None and tf.io.gfile.exists(f"{checkpoint}.index")
+    return [
+        hooks_lib.CheckpointSaver(
+            config.model_dir,
+            save_secs=config.save_checkpoints_secs,
+            save_steps=config.save_checkpoints_steps,
+            scaffold=spec.scaffold,
+            save_graph_def=config.checkpoint_save_graph_def,
+            restored=checkpoint if has_index else None,
+        )
+    ]
+
+
+def _summary_hooks(spec: EstimatorSpec, config: RunConfig) -> list[Any]:
+    """Returns the hook that writes summaries, unless the user wants none."""
+    every = config.save_summary_steps
+    if not every or not config.model_dir:
+        return []
+    return [hooks_lib.SummarySaver(every, config.model_dir, spec.scaffold)]
+
+
+@contextlib.contextmanager
+def _listeners_added(
+    present: Sequence[tf1.train.SessionRunHook],
+    saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
+) -> Iterator[None]:
+    """Adds table listeners to all hooks that save, others to the first, until the block ends."""
+    of_tables = [each for each in saving_listeners if isinstance(each, TablesListener)]
+    saver_hooks = [hook for hook in present if isinstance(hook, tf1.train.CheckpointSaverHook)]
+    if len(of_tables) < len(saving_listeners) and not saver_hooks:
+        raise ValueError(
+            "There should be a CheckpointSaverHook to use saving_listeners. Please set one of "
+            "the RunConfig.save_checkpoints_steps or RunConfig.save_checkpoints_secs."
+        )
+    with contextlib.ExitStack() as stack:
+        for number, hook in enumerate(saver_hooks):
+            # The constructor takes listeners, but the hook may be the user's.
+            listeners = private.saver_listeners(hook)
+            stack.callback(listeners.__setitem__, slice(None), list(listeners))
+            added = of_tables if number else saving_listeners
+            listeners.extend(each for each in added if each not in listeners)
+        yield

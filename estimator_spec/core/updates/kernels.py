@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow's ops that update rows of a table: their inputs, and the native rule of each."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.core._tensorflow import graph_surgery
+from estimator_spec.core.updates import dependencies
+from tpu_columns import driver_graphs, native_lookup
+
+tf1 = tf.compat.v1
+
+# A tuple, so that TensorFlow leaves the collection out of exported graphs.
+_NO_ROWS = ("estimator_spec", "no_rows")
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """Op type that updates a table and its slot variables.
+
+    Attributes:
+        variables: names of the inputs that the op writes; the table is the first.
+        rule: update rule of the native ops that does the same, of
+            `tpu_columns/kernels/cpp/update_rules.h`.
+        hyperparameters: the rule's, in its order: names of inputs, a number, or `use_nesterov`,
+            an attribute.
+        required_attributes: attributes and the values for which the rule holds.
+    """
+
+    variables: tuple[str, ...]
+    rule: str
+    hyperparameters: tuple[str | float, ...]
+    required_attributes: tuple[tuple[str, Any], ...] = ()
+
+
+def find_kernel(op: Any) -> Kernel | None:
+    """Returns the description of an op; None if its type or attributes aren't supported."""
+    kernel = _KERNELS.get(op.type.removeprefix("Resource"))
+    if kernel is None:
+        return None
+    for name, value in kernel.required_attributes:
+        if op.get_attr(name) != value:
+            return None
+    return kernel
+
+
+def hyperparameters(op: Any) -> list[Any]:
+    """Returns the hyperparameters of an op's native rule, as float32 scalars in the rule's order.
+
+    Args:
+        op: an op that `find_kernel` supports.
+    """
+    kernel, inputs = find_kernel(op), inputs_by_name(op)
+    assert kernel is not None
+    values = []
+    for each in kernel.hyperparameters:
+        if each == _NESTEROV:
+            values.append(tf.constant(float(op.get_attr(_NESTEROV))))
+        elif isinstance(each, float):
+            values.append(tf.constant(each))
+        else:
+            values.append(tf.cast(inputs[each], tf.float32))  # the global step is an integer
+    return values
+
+
+def inputs_by_name(op: Any) -> dict[str, Any]:
+    """Returns an op's inputs by the name in this module: `var`, `grad`, `indices` and others."""
+    names = [_CANONICAL_NAMES.get(arg.name, arg.name) for arg in op.op_def.input_arg]
+    return dict(zip(names, op.inputs, strict=True))
+
+
+def are_unique(ids: Any) -> bool:
+    """Returns whether the ids in a tensor are known to differ."""
+    while ids.op.type in _SAME_IDS:
+        ids = ids.op.inputs[0]
+    if ids.op.type == native_lookup.GRADIENT_OP:
+        return True
+    return ids.op.type in _UNIQUE and ids.value_index == 0
+
+
+def is_sum_of_equal_ids(op: Any) -> bool:
+    """Returns whether an op sums the gradients of equal ids, as optimizers do before an update."""
+    return op.type == "UnsortedSegmentSum" and op.inputs[1].op.type == "Unique"
+
+
+def table_of(op: Any) -> Any:
+    """Returns the handle, or reference, of the table that an op updates.
+
+    Args:
+        op: an op that `find_kernel` supports.
+    """
+    kernel = find_kernel(op)
+    assert kernel is not None
+    return inputs_by_name(op)[kernel.variables[0]]
+
+
+def replace_input(op: Any, name: str, value: Any) -> None:
+    """Replaces the input of an op by its canonical name."""
+    graph_surgery.replace_input(op, value, list(inputs_by_name(op)).index(name))
+
+
+def disable_update(op: Any, replacement: Any) -> None:
+    """Makes a replaced op update no rows, after its replacement: a hook may fetch it.
+
+    Args:
+        op: an op that `find_kernel` supports.
+        replacement: the op that replaces it.
+    """
+    inputs = inputs_by_name(op)
+    table_width = driver_graphs.static_shape(table_of(op))[1:]
+    for name in ("indices", "grad"):
+        # Sums over replicas have no static width.
+        static = inputs[name].shape.as_list()[1:]
+        width = table_width if None in static else static
+        replace_input(op, name, _no_rows(op.graph, static, width, inputs[name].dtype))
+    graph_surgery.add_control_input(op, replacement)
+
+
+def _no_rows(graph: tf.Graph, static: list[Any], width: list[int], dtype: Any) -> Any:
+    """Returns a tensor without rows; the same one for all ops of a graph that can share it."""
+    tensors = graph.get_collection_ref(_NO_ROWS)
+    for known, known_width in tensors:
+        if (known.dtype, known.shape.as_list()[1:], known_width) == (dtype, static, width):
+            return known
+    with graph.as_default(), tf.control_dependencies(None):
+        # TensorFlow requires that a new input has the static shape of the old one.
+        made = tf1.placeholder_with_default(tf.zeros([0, *width], dtype), [None, *static])
+    tensors.append((made, width))
+    return made
+
+
+def may_follow_an_update(gather: Any, before_updates: set[Any]) -> bool:
+    """Returns whether a gather runs after an update of its table, or of one it waits for.
+
+    Args:
+        gather: the op.
+        before_updates: ops that are known to follow no update; those found are added. Lookups
+            have many ops in common, which are searched once.
+    """
+    ancestors = dependencies.collect_ancestors(gather, before_updates)
+    if any(map(find_kernel, ancestors)):
+        return True
+    before_updates |= ancestors
+    return False
+
+
+# Ops that don't change ids.
+_SAME_IDS = frozenset({"Reshape", "Identity"})
+# UniqueV2 and UniqueWithCountsV2 may compare whole rows.
+_UNIQUE = frozenset({"Unique", "UniqueWithCounts"})
+
+# Names that some ops have for an argument.
+_CANONICAL_NAMES = {"ref": "var", "resource": "var", "updates": "grad", "alpha": "lr"}
+
+_NESTEROV = "use_nesterov"
+_MOMENTUM = ("lr", "momentum", _NESTEROV)
+_ALL_SLOTS = (("update_slots", True),)
+_LINEAR_WITHOUT_RATE = (("multiply_linear_by_lr", False),)
+
+_KERNELS = {
+    # An addition is a descent of rate -1.
+    "ScatterAdd": Kernel(("var",), "sgd", (-1.0,)),
+    "ScatterSub": Kernel(("var",), "sgd", (1.0,)),
+    "SparseApplyAdadelta": Kernel(
+        ("var", "accum", "accum_update"), "adadelta", ("lr", "rho", "epsilon")
+    ),
+    "SparseApplyAdagrad": Kernel(("var", "accum"), "adagrad", ("lr",), _ALL_SLOTS),
+    "SparseApplyAdagradDA": Kernel(
+        ("var", "gradient_accumulator", "gradient_squared_accumulator"),
+        "adagrad_da",
+        ("lr", "l1", "l2", "global_step"),
+    ),
+    "SparseApplyAdagradV2": Kernel(("var", "accum"), "adagrad_v2", ("lr", "epsilon"), _ALL_SLOTS),
+    "SparseApplyCenteredRMSProp": Kernel(
+        ("var", "mg", "ms", "mom"), "centered_rms_prop", ("lr", "rho", "momentum", "epsilon")
+    ),
+    "SparseApplyFtrl": Kernel(
+        ("var", "accum", "linear"), "ftrl", ("lr", "l1", "l2", "lr_power"), _LINEAR_WITHOUT_RATE
+    ),
+    "SparseApplyFtrlV2": Kernel(
+        ("var", "accum", "linear"),
+        "ftrl_v2",
+        ("lr", "l1", "l2", "lr_power", "l2_shrinkage"),
+        _LINEAR_WITHOUT_RATE,
+    ),
+    "SparseApplyKerasMomentum": Kernel(("var", "accum"), "keras_momentum", _MOMENTUM),
+    "SparseApplyMomentum": Kernel(("var", "accum"), "momentum", _MOMENTUM),
+    "SparseApplyProximalAdagrad": Kernel(("var", "accum"), "proximal_adagrad", ("lr", "l1", "l2")),
+    "SparseApplyProximalGradientDescent": Kernel(("var",), "proximal_sgd", ("lr", "l1", "l2")),
+    "SparseApplyRMSProp": Kernel(
+        ("var", "ms", "mom"), "rms_prop", ("lr", "rho", "momentum", "epsilon")
+    ),
+}

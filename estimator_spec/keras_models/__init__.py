@@ -1,6 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Trains compiled Keras 2 models by an Estimator: `model_to_estimator`."""
-
-from estimator_spec.keras_models.conversion import model_to_estimator
-
-__all__ = ["model_to_estimator"]

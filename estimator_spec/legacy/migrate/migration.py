@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Applies the rules to a source text."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from estimator_spec.legacy import program_api
+from estimator_spec.legacy.migrate import edits, remaining, rewriting, syntax
+from estimator_spec.legacy.migrate.program import Program
+from estimator_spec.legacy.migrate.programs import Place
+from estimator_spec.legacy.migrate.results import Finding, Rewrite
+from estimator_spec.legacy.migrate.rule import Rule, Target
+from estimator_spec.legacy.migrate.rules import RULES
+
+SKIP = "# migrate: skip-file"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a migration.
+
+    Attributes:
+        target: the system that programs are migrated to.
+        only: names of the rules to apply; empty: all of the target's.
+        markers: whether old names that remain get a comment.
+        exported: names that other modules import from this one, which keep their imports.
+        place: the module's place in its program.
+    """
+
+    target: Target = Target.SHIM
+    only: frozenset[str] = frozenset()
+    markers: bool = False
+    exported: frozenset[str] = frozenset()
+    place: Place = field(default_factory=Place)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(self.only - {rule.name for rule in RULES})
+        if unknown:
+            raise ValueError(f"there is no rule {', '.join(unknown)}; --list-rules lists them all")
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Returns the rules to apply."""
+        return tuple(
+            rule
+            for rule in RULES
+            if self.target in rule.targets and (not self.only or rule.name in self.only)
+        )
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """A migrated source.
+
+    Attributes:
+        source: its new text.
+        rewrites: the edits.
+        findings: lines of the report.
+    """
+
+    source: str
+    rewrites: tuple[Rewrite, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def migrate(source: str, options: Options = Options()) -> Migrated:
+    """Rewrites the source of a module.
+
+    >>> print(migrate("from tensorflow.contrib.tpu import TPUConfig").source)
+    from estimator_spec import TPUConfig
+
+    Raises:
+        SourceError: the source isn't Python 3.
+    """
+    place = options.place
+    parsed = program = syntax.parse(source, place.neighbours, place.api)
+    if not program.bindings and not program.unfollowed:
+        return Migrated(source)
+    exported = program.exported | options.exported
+    program = dataclasses.replace(
+        program, exported=exported, mains=place.mains, starts=place.starts, left=place.left
+    )
+    rules, target = options.rules(), options.target
+    found = [finding for rule in rules for finding in rule.findings(program, target)]
+    changed = frozenset[int]().union(*(rule.changes(program) for rule in rules))
+    added = [(rule.name, each) for rule in rules for each in rule.adds(program, target)]
+    program = _with_tf1(program, changed)
+    replaced = [(rule.name, edit) for rule in rules for edit in rule.edits(program, target)]
+    by_fate = {fate: rule.name for rule in rules for fate in rule.fates}
+    rewriter = rewriting.Rewriter(program, by_fate, changed, added, replaced)
+    done, findings = rewriter.run()
+    findings = tuple(sorted({*findings, *found}))
+    if not options.only:
+        result = parsed
+        if done:
+            result = syntax.parse(edits.apply(source, done), place.neighbours, place.api)
+        remain = remaining.findings(source, done, result, program.api, findings)
+        findings = tuple(sorted({*findings, *remain}))
+    if options.markers:
+        done = (*done, *rewriting.markers(program, findings))
+    if "\r\n" in source:
+        done = tuple(
+            dataclasses.replace(edit, text=edit.text.replace("\n", "\r\n")) for edit in done
+        )
+    new = edits.apply(source, done)
+    if done:
+        ast.parse(new)  # The rules may only write Python.
+    return Migrated(new, edits.rewrites(source, done), findings)
+
+
+def _with_tf1(program: Program, bindings: Collection[int]) -> Program:
+    """Returns a program whose bindings of `tensorflow` are those of TensorFlow 1's API."""
+    if not bindings:
+        return program
+
+    def name_of(binding: int, full: str) -> str:
+        is_changed = program.import_of(binding) in bindings
+        return program_api.name_in_tf1(full) if is_changed else full
+
+    return dataclasses.replace(
+        program,
+        bindings=tuple(
+            dataclasses.replace(binding, full=name_of(index, binding.full))
+            for index, binding in enumerate(program.bindings)
+        ),
+        uses=tuple(
+            dataclasses.replace(use, names=tuple(map(name_of, use.bindings, use.names)))
+            for use in program.uses
+        ),
+    )

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses where a source gets new statements, so that it compiles and runs as before."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from estimator_spec.legacy.migrate.edits import Lines
+
+# What is between two statements of one line.
+_SAME_LINE = re.compile(r"[ \t\f]*;(?:[ \t\f;]|\\\r?\n)*")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place for new statements of the module.
+
+    Attributes:
+        offset: its offset.
+        in_line: other statements are before it in its line: new ones end with semicolons.
+    """
+
+    offset: int
+    in_line: bool = False
+
+    def text(self, before: str, statements: Iterable[str], apart: bool = False) -> str:
+        """Returns the text of new statements here.
+
+        Args:
+            before: the source before it.
+            statements: the statements, each of one line.
+            apart: whether a blank line separates them from what precedes.
+        """
+        if self.in_line:
+            return "".join(f"{statement}; " for statement in statements)
+        line_ends = len(before) - len(before.rstrip("\n"))
+        missing = max(0, (2 if apart else 1) - line_ends) if before else 0
+        return "\n" * missing + "".join(f"{statement}\n" for statement in statements)
+
+
+class Placement:
+    """Places in a source.
+
+    Args:
+        source: the source.
+        tree: its syntax tree.
+        imports: offsets of statements that import what the new imports have to precede.
+    """
+
+    def __init__(self, source: str, tree: ast.Module, imports: Iterable[int]) -> None:
+        self._source = source
+        self._lines = Lines(source)
+        self._statements = [self._span(node) for node in tree.body]
+        kinds = [_kind(node, position) for position, node in enumerate(tree.body)]
+        start = _after(kinds, 0, "docstring", "future")
+        first = min(map(self._number_at, imports), default=start)
+        later = _after(kinds, first, "import")
+        self._first = self._before(first, start)
+        self._later = self._first if later == first else self._behind(later)
+
+    def for_imports(self) -> Place:
+        """Returns the place of new imports: before the first of the given ones."""
+        return self._first
+
+    def after_imports(self) -> Place:
+        """Returns the place after the imports that follow."""
+        return self._later
+
+    def texts(self, first: Sequence[str], later: Sequence[str]) -> Iterator[tuple[int, str]]:
+        """Yields what to insert, and where.
+
+        Args:
+            first: statements for the first place, each of one line.
+            later: statements for the place after the imports.
+        """
+        at, after = self._first.offset, self._later.offset
+        is_before_definition = self._source.startswith(("def ", "class ", "@", "async "), at)
+        gap = "\n\n" if is_before_definition else ""
+        text = self._first.text(self._source[:at], first) if first else ""
+        preceding = self._source[:after]
+        if after != at or not later:
+            text += gap if first else ""
+            gap = ""
+        else:
+            preceding += text
+        if first:
+            yield at, text
+        if later:
+            yield after, self._later.text(preceding, later, apart=True) + gap
+
+    def _span(self, node: ast.stmt) -> tuple[int, int]:
+        """Returns the offsets of a statement, with its decorators."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = self._lines.byte_offset(node.lineno, node.col_offset)
+        for decorator in getattr(node, "decorator_list", ()):
+            at = self._lines.byte_offset(decorator.lineno, decorator.col_offset)
+            start = min(start, self._source.rindex("@", 0, at))
+        return start, self._lines.byte_offset(node.end_lineno, node.end_col_offset)
+
+    def _number_at(self, offset: int) -> int:
+        """Returns the number of the module's statement that has an offset."""
+        return sum(start <= offset for start, _ in self._statements) - 1
+
+    def _before(self, number: int, earliest: int) -> Place:
+        """Returns the place before a statement, and before its line if that is late enough."""
+        if number == len(self._statements):
+            return self._behind(number)
+        first = self._first_in_line(number)
+        if first < earliest:
+            return Place(self._statements[number][0], in_line=True)
+        return Place(self._lines.start_of_line(self._statements[first][0]))
+
+    def _behind(self, number: int) -> Place:
+        """Returns the place after the statement before this one."""
+        is_last = number == len(self._statements)
+        if not is_last and self._first_in_line(number) < number:
+            return Place(self._statements[number][0], in_line=True)
+        return Place(self._lines.end_of_line(self._statements[number - 1][1] if number else 0))
+
+    def _first_in_line(self, number: int) -> int:
+        """Returns the number of the first statement in the line of a statement."""
+        while number:
+            between = self._source[self._statements[number - 1][1] : self._statements[number][0]]
+            if not _SAME_LINE.fullmatch(between):
+                break
+            number -= 1
+        return number
+
+
+def _after(kinds: list[str], first: int, *passed: str) -> int:
+    """Returns the number of the first statement from a number on that is of another kind."""
+    while first < len(kinds) and kinds[first] in passed:
+        first += 1
+    return first
+
+
+def _kind(node: ast.stmt, position: int) -> str:
+    """Returns 'docstring', 'future', 'import' or 'other'."""
+    if position == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return "docstring" if isinstance(node.value.value, str) else "other"
+    if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+        return "future"
+    return "import" if isinstance(node, ast.Import | ast.ImportFrom) else "other"

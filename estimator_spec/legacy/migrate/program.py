@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that describe a parsed program: what its imports bind, and where these are used."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from estimator_spec.legacy.program_source.names import ROOTS as ROOTS
+
+NO_LITERAL = object()
+
+
+class Api(enum.Enum):
+    """API of TensorFlow that `import tensorflow` gives a module; either of two programs decides."""
+
+    TF1 = "TensorFlow 1"
+    TF2 = "TensorFlow 2"
+    EITHER = "either"
+
+
+class Form(enum.Enum):
+    """Statements that bind a name."""
+
+    IMPORT = "import module [as name]"
+    FROM = "from module import name [as name]"
+    STAR = "from module import *"
+    ALIAS = "name = module"
+    OWN = "from module_of_the_program import name, or module_of_the_program.name"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A simple statement that binds names of `ROOTS`.
+
+    Attributes:
+        start: offset of its first character.
+        end: offset after its last one.
+        indent: the white space before it.
+        is_alone: no other statement is on its lines.
+        block: number of the block that it is in; 0 is the module.
+    """
+
+    start: int
+    end: int
+    indent: str
+    is_alone: bool
+    block: int
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A name that a statement binds.
+
+    Attributes:
+        form: form of the statement.
+        local: the name in the program; empty for `import *`. `module.name` for a name of a module
+            of the program.
+        full: the full dotted name of what it is bound to.
+        module: the module that the statement imports, or that of the program that has the name.
+        statement: index of the statement in `Program.statements`.
+        in_function: the name is bound when a function runs.
+        in_class: it is an attribute of a class.
+        origin: index of the binding that an alias is one of; None for an import.
+        from_tensorflow: whether an import reaches it from the module `tensorflow`, not from a part.
+    """
+
+    form: Form
+    local: str
+    full: str
+    module: str
+    statement: int
+    in_function: bool = False
+    in_class: bool = False
+    origin: int | None = None
+    from_tensorflow: bool = False
+
+    @property
+    def imported_from(self) -> str:
+        """The module of `from module import name`; '' for other statements."""
+        return self.module if self.form is Form.FROM else ""
+
+
+@dataclass(frozen=True)
+class Use:
+    """An expression `name.attribute…` whose name is bound by an import.
+
+    Attributes:
+        bindings: indices of the bindings of its first name: more than one for alternatives such as
+            `try: from a import x` `except ImportError: from b import x`.
+        names: for each of the bindings, the full dotted name of the expression.
+        start: offset of the first character.
+        ends: offsets after the first name, and after each attribute.
+        in_function: it is evaluated when a function runs.
+        statement: offset of the statement or clause that it is in.
+        is_plain: it has no parentheses and no comments inside, so that a part can be replaced.
+        quote: quotation mark of strings in its place, other than that of an f-string around it.
+    """
+
+    bindings: tuple[int, ...]
+    names: tuple[str, ...]
+    start: int
+    ends: tuple[int, ...]
+    in_function: bool
+    statement: int
+    is_plain: bool = True
+    quote: str = '"'
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a call.
+
+    Attributes:
+        keyword: its keyword, or None; `*` and `**` for unpacked ones.
+        start: offset of its value.
+        end: offset after its value.
+        literal: the value if it is a literal, else `NO_LITERAL`.
+    """
+
+    keyword: str | None
+    start: int
+    end: int
+    literal: Any = NO_LITERAL
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a name of `ROOTS`, or of a method whose name is in `METHODS`.
+
+    Attributes:
+        use: index of the called expression in `Program.uses`; None for a method of another object.
+        method: the last part of the called name.
+        start: offset of the called expression.
+        end: offset after the closing parenthesis.
+        line_of: offset of the method's name, which a report names.
+        arguments: the arguments.
+        in_function: it runs when a function runs.
+    """
+
+    use: int | None
+    method: str
+    start: int
+    end: int
+    line_of: int
+    arguments: tuple[Argument, ...]
+    in_function: bool
+
+    def argument(self, position: int, keyword: str) -> Argument | None:
+        """Returns an argument by position or keyword; None if the call doesn't show it."""
+        for argument in self.arguments:
+            if argument.keyword == keyword:
+                return argument
+        before = self.arguments[: position + 1]
+        if len(before) > position and all(argument.keyword is None for argument in before):
+            return before[position]
+        return None
+
+    def unpacks(self) -> bool:
+        """Returns whether some arguments are unpacked from a list or a dict."""
+        return any(argument.keyword in ("*", "**") for argument in self.arguments)
+
+
+@dataclass(frozen=True)
+class Unfollowed:
+    """A place where an old name may be read in a way that isn't followed.
+
+    Attributes:
+        offset: its offset.
+        name: the full dotted name, or the module that it may be read of.
+        is_module: whether `name` is such a module.
+    """
+
+    offset: int
+    name: str
+    is_module: bool = False
+
+
+# Methods of objects other than modules that rules look at.
+METHODS = frozenset({"batch", "export_saved_model", "padded_batch"})
+
+
+@dataclass(frozen=True)
+class Program:
+    """A parsed source file.
+
+    Attributes:
+        source: its text.
+        statements: the statements that bind names of `ROOTS`.
+        bindings: the names that they bind.
+        uses: where these are used.
+        calls: calls of them.
+        mixed: indices of bindings whose name other statements bind as well, where it is used.
+        names: all names that the program binds, other than by these statements.
+        exported: the strings of `__all__`.
+        unfollowed: where old names may be read in a way that isn't followed.
+        by_strings: variables may be read by their names in strings, as by `globals()`.
+        tree: the syntax tree.
+        api: the API that its programs are written for.
+        mains: the main files that reach it, by the API that they are written for.
+        left: modules of the program that aren't migrated with it.
+        starts: whether it switches to TensorFlow 1's behaviour, where it has that API.
+    """
+
+    source: str
+    statements: tuple[Statement, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    uses: tuple[Use, ...] = ()
+    calls: tuple[Call, ...] = ()
+    mixed: frozenset[int] = frozenset()
+    names: frozenset[str] = frozenset()
+    exported: frozenset[str] = frozenset()
+    unfollowed: tuple[Unfollowed, ...] = ()
+    by_strings: bool = False
+    tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
+    api: Api = Api.TF2
+    mains: Mapping[Api, tuple[str, ...]] = field(default_factory=dict)
+    starts: bool = True
+    left: frozenset[str] = frozenset()
+
+    def import_of(self, binding: int) -> int:
+        """Returns the index of the import that a binding, or what it is an alias of, is one of."""
+        origin = self.bindings[binding].origin
+        return binding if origin is None else self.import_of(origin)
+
+    def name_of(self, call: Call) -> str:
+        """Returns the full dotted name that a call calls; '' for a method."""
+        return "" if call.use is None else self.uses[call.use].names[0]
+
+    def calls_of(self, *last_names: str) -> Iterator[tuple[Call, str]]:
+        """Yields the calls of names of `ROOTS` that end with one of these, and the full names."""
+        for call in self.calls:
+            if call.use is not None and call.method in last_names:
+                yield call, self.name_of(call)

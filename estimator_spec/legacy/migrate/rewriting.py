@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces the old names of a program, with the imports that they need and no others."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from estimator_spec.legacy.migrate.decisions import Decider, Plan
+from estimator_spec.legacy.migrate.edits import Edit, Lines
+from estimator_spec.legacy.migrate.local_names import LocalNames, other_imports
+from estimator_spec.legacy.migrate.placement import Placement
+from estimator_spec.legacy.migrate.program import Binding, Form, Program, Use
+from estimator_spec.legacy.migrate.results import Finding, Kind
+from estimator_spec.legacy.migrate.rule import Replacement, Statement
+from estimator_spec.legacy.module_spellings import canonical
+from estimator_spec.legacy.old_names import Fate
+
+
+class Rewriter:
+    """Edits of a program's old names.
+
+    Args:
+        program: the program.
+        rules: name of the rule for each kind of name; others are left alone.
+        tf1: indices of the bindings whose imports become those of TensorFlow 1's API.
+        added: statements to add, each with the name of its rule.
+        replacements: edits of expressions, each with the name of its rule.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        rules: Mapping[Fate, str],
+        tf1: Collection[int] = frozenset(),
+        added: Sequence[tuple[str, Statement]] = (),
+        replacements: Sequence[tuple[str, Replacement]] = (),
+    ) -> None:
+        self._program = program
+        self._rules = rules
+        self._tf1 = tf1
+        self._added = added
+        self._replacements = replacements
+        self._lines = Lines(program.source)
+        self._tree = program.tree
+        self._plan = Plan()
+
+    def run(self) -> tuple[tuple[Edit, ...], tuple[Finding, ...]]:
+        """Returns the edits, and findings about old names that remain or lead to stand-ins."""
+        decider = Decider(self._program, self._tree, self._rules, self._replacements)
+        plan, findings = decider.decide()
+        self._plan = plan
+        gone = {*plan.dropped, *plan.renamed, *plan.assigned}
+        local_names = LocalNames(self._program, gone, other_imports(self._tree, self._lines))
+        edits = [
+            *self._rule_edits(local_names),
+            *self._use_edits(local_names),
+            *self._statement_edits(local_names),
+        ]
+        rule = edits[0].rule if edits else ""
+        return (*self._new_statements(local_names, rule), *edits), findings
+
+    def _new_statements(self, local_names: LocalNames, rule_of_imports: str) -> Iterator[Edit]:
+        """Yields the added imports and statements."""
+        source, statements = self._program.source, self._program.statements
+        bindings = [each for each in self._program.bindings if each.form is not Form.ALIAS]
+        offsets = [statements[each.statement].start for each in bindings]
+        placement = Placement(source, self._tree, offsets)
+        first: list[str] = []
+        later: list[str] = []
+        for _, statement in self._added:
+            place = placement.for_imports() if statement.first else placement.after_imports()
+            line = f"{local_names.spell(statement.module, statement.name, place.offset)}()"
+            (first if statement.first else later).append(line)
+        rule = rule_of_imports or next((rule for rule, _ in self._added), "")
+        for at, text in placement.texts([*local_names.imports(), *first], later):
+            yield Edit(at, at, text, rule)
+
+    def _rule_edits(self, local_names: LocalNames) -> Iterator[Edit]:
+        for rule, edit in self._replacements:
+            spell = functools.partial(local_names.spell, at=edit.start)
+            yield Edit(edit.start, edit.end, edit.text(spell), rule)
+
+    def _use_edits(self, local_names: LocalNames) -> Iterator[Edit]:
+        gone = {
+            statement
+            for index, binding in enumerate(self._program.bindings)
+            if index in self._plan.dropped and binding.form is Form.ALIAS
+            for statement in [self._program.statements[binding.statement]]
+        }
+        for index, use in enumerate(self._program.uses):
+            if any(statement.start <= use.start < statement.end for statement in gone):
+                continue
+            if index in self._plan.public:
+                end, old = self._plan.public[index]
+                text = local_names.spell(old.module, old.name, use.start, self._root(use))
+                yield Edit(use.start, end, text, self._rules[old.fate])
+            elif index in self._plan.restored:
+                end, full, old = self._plan.restored[index]
+                text = _restored(full, local_names, use.start, use.quote)
+                yield Edit(use.start, end, text, self._rules[old.fate])
+
+    def _root(self, use: Use) -> Binding | None:
+        """Returns the binding of a use, if it has one that stays."""
+        binding = self._program.bindings[use.bindings[0]]
+        gone = {*self._plan.dropped, *self._plan.assigned, *self._plan.renamed}
+        return binding if len(use.bindings) == 1 and use.bindings[0] not in gone else None
+
+    def _statement_edits(self, local_names: LocalNames) -> Iterator[Edit]:
+        """Yields edits of imports and aliases; a block that would be empty gets a `pass`."""
+        program, plan = self._program, self._plan
+        changed = {*plan.dropped, *plan.renamed, *plan.assigned, *plan.loaded, *self._tf1}
+        changed = {index for index in changed if program.bindings[index].form is not Form.OWN}
+        by_statement: dict[int, list[int]] = {}
+        for index, binding in enumerate(program.bindings):
+            by_statement.setdefault(binding.statement, []).append(index)
+        sizes = _block_sizes(self._tree)
+        removed: dict[int, int] = {}
+        for number, indices in by_statement.items():
+            if not changed.intersection(indices):
+                continue
+            statement = program.statements[number]
+            rule = next(self._rule_of(index) for index in indices if index in changed)
+            if all(program.bindings[index].form is Form.ALIAS for index in indices):
+                lines = []
+            else:
+                lines = self._import_lines(indices, local_names)
+            if lines:
+                separator = f"\n{statement.indent}" if statement.is_alone else "; "
+                yield Edit(statement.start, statement.end, separator.join(lines), rule)
+                continue
+            line, _ = self._lines.position(statement.start)
+            removed[statement.block] = removed.get(statement.block, 0) + 1
+            if not statement.is_alone or removed[statement.block] == sizes.get(line, 0):
+                yield Edit(statement.start, statement.end, "pass", rule)
+                continue
+            start = self._lines.start_of_line(statement.start)
+            yield Edit(start, self._lines.end_of_line(statement.end), "", rule)
+
+    def _rule_of(self, index: int) -> str:
+        if index in self._tf1:
+            return "tf1-api"
+        for decided in (self._plan.renamed, self._plan.assigned):
+            if index in decided:
+                return self._rules[decided[index].fate]
+        return self._rules.get(Fate.PUBLIC, "")
+
+    def _import_lines(self, indices: list[int], local_names: LocalNames) -> list[str]:
+        """Returns the statements in place of an import; none if it isn't needed."""
+        lines, kept = [], []
+        start = self._program.statements[self._program.bindings[indices[0]].statement].start
+        for index in indices:
+            binding = self._program.bindings[index]
+            if index in self._plan.dropped or binding.form is Form.OWN:
+                continue
+            if index in self._plan.renamed:
+                old = self._plan.renamed[index]
+                alias = "" if old.name == binding.local else f" as {binding.local}"
+                lines.append(f"from {old.module} import {old.name}{alias}")
+            elif index in self._plan.assigned:
+                lines.append(f"{binding.local} = {_restored(binding.full, local_names, start)}")
+            elif index in self._tf1 or index in self._plan.loaded:
+                is_tf1 = index in self._tf1
+                lines.append(_tf1_import(binding) if is_tf1 else f"import {binding.local}")
+                if index in self._plan.effects:
+                    lines.append(_restored(binding.module, local_names, start))
+            elif binding.form is Form.IMPORT:
+                alias = f" as {binding.local}" if binding.full == binding.module else ""
+                alias = "" if binding.local == binding.module else alias
+                lines.append(f"import {binding.module}{alias}")
+            else:
+                name = binding.full.rpartition(".")[2]
+                kept.append(name if name == binding.local else f"{name} as {binding.local}")
+        if kept:
+            module = self._program.bindings[indices[0]].module
+            lines.insert(0, f"from {module} import {', '.join(kept)}")
+        return lines
+
+
+def _restored(full: str, local_names: LocalNames, at: int, quote: str = '"') -> str:
+    name = canonical(full)
+    return f"{local_names.spell('estimator_spec', 'restored', at)}({quote}{name}{quote})"
+
+
+def _tf1_import(binding: Binding) -> str:
+    """Returns the import of TensorFlow 1's API in place of one of `tensorflow`."""
+    if binding.form is Form.STAR:
+        return "from tensorflow.compat.v1 import *"
+    if binding.form is Form.IMPORT:
+        return f"import tensorflow.compat.v1 as {binding.local}"
+    name = binding.full.rpartition(".")[2]
+    alias = "" if name == binding.local else f" as {binding.local}"
+    return f"from tensorflow.compat.v1 import {name}{alias}"
+
+
+def _block_sizes(tree: ast.Module) -> dict[int, int]:
+    """Returns the number of statements in the block of each statement, by its first line."""
+    sizes: dict[int, int] = {}
+    for node in ast.walk(tree):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list) and not isinstance(node, ast.Module):
+                sizes.update({statement.lineno: len(block) for statement in block})
+    return sizes
+
+
+_MARKER = "# TODO(migrate): "
+
+
+def markers(program: Program, findings: Iterable[Finding]) -> Iterator[Edit]:
+    """Yields comments above the statements with old names that a person has to look at."""
+    lines = Lines(program.source)
+    starts = [use.statement for use in program.uses]
+    starts += [statement.start for statement in program.statements]
+    seen = set()
+    for finding in findings:
+        if finding.kind is not Kind.NOT_REWRITTEN:
+            continue
+        at = lines.offset(finding.line, finding.column - 1)
+        start = max((start for start in starts if start <= at), default=at)
+        line = lines.start_of_line(start)
+        indent = program.source[line:start]
+        text = f"{indent}{_MARKER}{finding.reason}\n"
+        if indent.strip() or (line, text) in seen or program.source[:line].endswith(text):
+            continue
+        seen.add((line, text))
+        yield Edit(line, line, text, finding.rule)

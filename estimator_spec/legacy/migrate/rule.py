@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Definition of a rule, and the targets of a migration."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from estimator_spec.legacy.migrate.edits import Lines
+from estimator_spec.legacy.migrate.program import Call, Program
+from estimator_spec.legacy.migrate.results import Finding, Kind
+from estimator_spec.legacy.old_names import Fate, present_name
+
+
+class Target(enum.Enum):
+    """System that a program is migrated to; the values are those of `--to`."""
+
+    SHIM = "shim"
+    MID_LEVEL = "mid-level"
+    KERAS_RS = "keras-rs"
+
+
+EVERY_TARGET = frozenset(Target)
+LEAVING = EVERY_TARGET - {Target.SHIM}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A call without arguments that a rule adds after the imports.
+
+    Attributes:
+        module: module of the function.
+        name: name of the function.
+        first: the call must precede the program's imports of TensorFlow.
+    """
+
+    module: str
+    name: str
+    first: bool = False
+
+
+def _nothing(program: Program, target: Target) -> tuple[()]:
+    return ()
+
+
+# Returns an expression for a name of a module: `spell(module, name)`. It may add an import.
+Spell = Callable[[str, str], str]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """An edit of a rule whose text contains names of modules.
+
+    Attributes:
+        start: offset of the first replaced character.
+        end: offset after the last one; equal to `start` for an insertion.
+        text: returns the new text; names in it are spelled by the imports that the program has.
+    """
+
+    start: int
+    end: int
+    text: Callable[[Spell], str]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of a migration.
+
+    Attributes:
+        name: its name, for `--only`.
+        summary: what it does, in a line.
+        guide: section of migration_guide.md.
+        targets: the targets that it is for.
+        fates: the old names that it rewrites, by what becomes of them.
+        changes: returns the indices of bindings of `tensorflow` that become TensorFlow 1's.
+        adds: returns statements that the program needs.
+        edits: returns edits of expressions. Old names in a replaced span are left to them.
+        places: yields offset and reason of what the report mentions.
+        kind: subject of these lines of the report.
+    """
+
+    name: str
+    summary: str
+    guide: str
+    targets: frozenset[Target] = EVERY_TARGET
+    fates: frozenset[Fate] = frozenset()
+    changes: Callable[[Program], frozenset[int]] = lambda program: frozenset()
+    adds: Callable[[Program, Target], Iterable[Statement]] = _nothing
+    edits: Callable[[Program, Target], Iterable[Replacement]] = _nothing
+    places: Callable[[Program, Target], Iterable[tuple[int, str]]] = _nothing
+    kind: Kind = Kind.NUMERIC
+
+    def findings(self, program: Program, target: Target) -> Iterator[Finding]:
+        """Yields the lines of the report on a program."""
+        places = list(self.places(program, target))
+        if places:
+            lines = Lines(program.source)
+        for offset, reason in places:
+            yield Finding(*lines.position(offset), self.name, reason, self.guide, self.kind)
+
+
+def calls_of_ours(program: Program, *names: str) -> Iterator[Call]:
+    """Yields the calls of names that are ours now, given by their present names without modules."""
+    for call in program.calls:
+        module, _, name = present_name(program.name_of(call)).rpartition(".")
+        if name in names and module.split(".")[0] in ("estimator_spec", "tpu_columns"):
+            yield call

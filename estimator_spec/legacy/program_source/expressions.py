@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads expressions and simple statements: which names they read, and which they bind."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from estimator_spec.legacy.program_source import versions
+from estimator_spec.legacy.program_source.names import (
+    ROOTS,
+    Chain,
+    Definition,
+    Export,
+    Names,
+    Test,
+    Value,
+)
+from estimator_spec.legacy.program_source.scopes import Scope, names_bound_by
+from estimator_spec.legacy.program_source.states import States
+from estimator_spec.legacy.program_source.versions import Constant
+
+# Functions that may be passed a module without reading a name of it.
+HARMLESS = frozenset({"bool", "dir", "hasattr", "id", "isinstance", "print", "repr", "str", "type"})
+
+
+class Reader(States):
+    """Reads expressions and simple statements."""
+
+    def __init__(self, names: Names, followed: frozenset[str]) -> None:
+        super().__init__(names, followed)
+        self._of_several: list[tuple[Chain, Scope]] = []  # chains of names that scopes share
+        self._clause: ast.AST = self._statement
+        self._string: ast.JoinedStr | None = None
+        self._handlers: dict[type[ast.AST], Callable[[Any], None]] = {
+            ast.Name: self._name,
+            ast.Attribute: self._attribute,
+            ast.Constant: self._constant,
+            ast.Call: self._call,
+            ast.Compare: self._compare,
+            ast.BinOp: self._binary,
+            ast.BoolOp: self._bool_op,
+            ast.IfExp: self._if_expression,
+            ast.JoinedStr: self._joined_string,
+            ast.NamedExpr: self._named_expression,
+            ast.Import: self._import,
+            ast.ImportFrom: self._import_from,
+            ast.Assign: self._assign,
+            ast.AugAssign: self._augmented,
+            ast.AnnAssign: self._annotated,
+            ast.Expr: self._expression,
+            ast.Delete: self._delete,
+            ast.arg: self._argument,
+        }
+
+    # Simple statements.
+
+    def _import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            is_root = alias.name.split(".")[0] in ROOTS
+            module = alias.name if is_root else self._names.neighbours.find(0, alias.name)
+            local, _, _ = alias.name.partition(".")
+            found = self._define(alias, alias.asname or local)
+            if found is not None and module is not None:
+                if not alias.asname:
+                    own = None if is_root else self._names.neighbours.find(0, local)
+                    module = local if is_root else own or local
+                found.values = (Value(module, not is_root, module == "tensorflow"),)
+                self._names.definitions.append(found)
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        module, neighbours = node.module or "", self._names.neighbours
+        is_root = not node.level and module.split(".")[0] in ROOTS
+        own = None if is_root else neighbours.find(node.level, module)
+        for alias in node.names:
+            if is_root and alias.name == "*":
+                star = Definition("*", alias, self._statement, self._in_function)
+                star.values = (Value(module, False, module == "tensorflow"),)
+                self._names.definitions.append(star)
+                continue
+            stars = neighbours.starred(own) if own is not None and alias.name == "*" else ()
+            for name in stars or (alias.name,):
+                found = self._define(alias, alias.asname or name)
+                if found is None:
+                    continue
+                if is_root:
+                    value = Value(f"{module}.{name}", False, module == "tensorflow")
+                    found.values = (value,)
+                elif own is not None:
+                    export = neighbours.exports(own).get(name, Export())
+                    found.test = export.test
+                    found.values = self._names.attribute(Value(own, is_own=True), name)
+                if found.values != (None,):
+                    self._names.definitions.append(found)
+
+    def _assign(self, node: ast.Assign) -> None:
+        before = len(self._names.chains)
+        self._visit(node.value)
+        chain = self._names.chains[-1] if len(self._names.chains) > before else None
+        target = node.targets[0]
+        if len(node.targets) == 1 and isinstance(target, ast.Name):
+            outcomes = self._evaluate(node.value) if target.id in self._followed else None
+            found = self._define(target, target.id)
+            if found is not None:
+                found.test = None if outcomes is None else Test(outcomes)
+                if node.value in self._names.restored:
+                    self._names.restored.add(target)
+                if chain is not None and chain.nodes[-1] is node.value:
+                    found.alias = chain
+                    self._names.definitions.append(found)
+            return
+        for target in node.targets:
+            self._visit(target)
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        self._visit(node.value)
+        if isinstance(node.target, ast.Name):
+            self._read_name(node.target)
+        self._visit(node.target)
+
+    def _annotated(self, node: ast.AnnAssign) -> None:
+        self._visit(node.annotation)
+        if node.value is not None:
+            self._visit(node.value)
+            self._visit(node.target)
+        elif not isinstance(node.target, ast.Name):
+            self._visit(node.target)
+
+    def _expression(self, node: ast.Expr) -> None:
+        self._names.harmless.add(node.value)
+        self._visit(node.value)
+
+    def _delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            self._names.harmless.add(target)
+            if isinstance(target, ast.Name):
+                self._frame.state.pop(target.id, None)
+            else:
+                self._visit(target)
+
+    def _argument(self, node: ast.arg) -> None:
+        self._define(node, node.arg)  # its annotation is read outside
+
+    # Expressions.
+
+    def _visit(self, node: ast.AST) -> None:
+        handler = self._handlers.get(type(node))
+        if handler is not None:
+            handler(node)
+            return
+        for name in names_bound_by(node):
+            self._define(node, name)
+        for field in node._fields:
+            value = getattr(node, field)
+            if isinstance(value, ast.AST):
+                self._visit(value)
+            elif isinstance(value, list):
+                for each in value:
+                    if isinstance(each, ast.AST):
+                        self._visit(each)
+
+    def _name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._read_name(node)
+        else:
+            self._define(node, node.id)
+
+    def _read_name(self, node: ast.Name, attributes: Sequence[ast.Attribute] = ()) -> None:
+        found = self._definitions(node.id)
+        known = found if isinstance(found, frozenset) else frozenset()
+        where = (self._clause, self._in_function, self._string)
+        chain = Chain([node, *attributes], known, found is not None, *where)
+        if isinstance(found, Scope):
+            self._of_several.append((chain, found))
+        self._names.chains.append(chain)
+
+    def _attribute(self, node: ast.Attribute) -> None:
+        nodes, value = [node], node.value
+        while isinstance(value, ast.Attribute):
+            nodes.append(value)
+            value = value.value
+        nodes.reverse()
+        if isinstance(value, ast.Name):
+            self._read_name(value, nodes)
+        else:
+            self._names.others.append((node, value, [each.attr for each in nodes]))
+            self._visit(value)
+
+    def _constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str):
+            self._names.strings.append(node)
+
+    def _call(self, node: ast.Call) -> None:
+        if isinstance(node.func, (ast.Attribute, ast.Name)):
+            self._names.calls.append((node, self._in_function))
+        if isinstance(node.func, ast.Name) and node.func.id in HARMLESS:
+            self._names.harmless.update(node.args)
+        if last_name(node.func) == "restored":
+            self._names.restored.update([node, *node.args])
+        self._visit(node.func)
+        for argument in (*node.args, *node.keywords):
+            self._visit(argument)
+
+    def _compare(self, node: ast.Compare) -> None:
+        for value in (node.left, *node.comparators):
+            self._names.harmless.add(value)
+            self._visit(value)
+
+    def _binary(self, node: ast.BinOp) -> None:
+        """Reads the operands of sums, of which hundreds may follow each other."""
+        right = [node.right]
+        while isinstance(node.left, ast.BinOp):
+            node = node.left
+            right.append(node.right)
+        self._visit(node.left)
+        for value in reversed(right):
+            self._visit(value)
+
+    def _bool_op(self, node: ast.BoolOp) -> None:
+        """Reads operands up to the one that the version says is the last."""
+        for value in node.values:
+            self._visit(value)
+            if self._truth(value) is isinstance(node.op, ast.Or):
+                return
+
+    def _if_expression(self, node: ast.IfExp) -> None:
+        self._visit(node.test)
+        is_true = self._truth(node.test)
+        if is_true is not False:
+            self._visit(node.body)
+        if is_true is not True:
+            self._visit(node.orelse)
+
+    def _joined_string(self, node: ast.JoinedStr) -> None:
+        outer, self._string = self._string, node
+        self._fields(node)
+        self._string = outer
+
+    def _fields(self, node: ast.JoinedStr) -> None:
+        """Reads the fields of an f-string, and those in their formats."""
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                self._visit(part.value)
+                if isinstance(part.format_spec, ast.JoinedStr):
+                    self._fields(part.format_spec)
+
+    def _named_expression(self, node: ast.NamedExpr) -> None:
+        self._visit(node.value)
+        self._define(node.target, node.target.id)
+
+    # Tests of TensorFlow's version.
+
+    def _evaluate(self, node: ast.expr | None) -> Constant | None:
+        return None if node is None else versions.evaluate(node, self._look_up)
+
+    def _truth(self, node: ast.expr) -> bool | None:
+        values = self._evaluate(node)
+        return None if values is None else values.truth()
+
+    def _look_up(self, node: ast.expr) -> Constant | Sequence[str] | None:
+        """Returns what a dotted expression or a call without arguments is; see `versions`."""
+        is_call = isinstance(node, ast.Call)
+        value = node.func if isinstance(node, ast.Call) else node
+        nodes: list[ast.Name | ast.Attribute] = []
+        while isinstance(value, ast.Attribute):
+            nodes.append(value)
+            value = value.value
+        found = self._definitions(value.id) if isinstance(value, ast.Name) else None
+        if not isinstance(value, ast.Name) or not found or isinstance(found, Scope):
+            return None
+        if not all(each.statement for each in found):
+            return None
+        chain = Chain([value, *reversed(nodes)], found, True, self._clause)
+        tests = {self._names.test(each, chain.attributes) for each in found}
+        if tests != {None}:
+            test = tests.pop()
+            if tests or test is None or test.is_function is not is_call:
+                return None
+            return test.outcomes
+        meanings, others = self._names.meanings(chain)
+        if others or is_call or any(meaning.value.is_own for meaning in meanings):
+            return None
+        return [meaning.value.full for meaning in meanings]
+
+
+def last_name(node: ast.expr | None) -> str:
+    """Returns the last part of a dotted expression; '' for another one."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""

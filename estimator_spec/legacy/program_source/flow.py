@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows a module's statements, and finds which of them may have bound a name where it is read.
+
+Of an `if`, a `try` or a loop both ways count, unless TensorFlow's version decides. A function runs
+at any time after its definition, so it reads what is bound there or later.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import functools
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from estimator_spec.legacy.program_source import versions
+from estimator_spec.legacy.program_source.expressions import Reader, last_name
+from estimator_spec.legacy.program_source.names import (
+    ROOTS,
+    Export,
+    Names,
+    Neighbours,
+    NoNeighbours,
+    Test,
+)
+from estimator_spec.legacy.program_source.scopes import (
+    Scope,
+    Scopes,
+    inner_parts,
+    names_bound_by,
+    outer_parts,
+)
+from estimator_spec.legacy.program_source.states import UNBOUND, Frame, State, joined
+from estimator_spec.legacy.program_source.versions import Constant
+
+# Imports that today's TensorFlow never fails.
+_SURE = frozenset(
+    {"tensorflow", "tensorflow.compat", "tensorflow.compat.v1", "tensorflow.compat.v2"}
+)
+_MISSING = frozenset(
+    {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"}
+)
+
+
+class _End(enum.IntEnum):
+    """Whether the statements after a block run."""
+
+    NO = 0  # they do
+    PLAIN = 1  # they don't, for the block returns, raises, continues or breaks
+    DECIDED = 2  # they don't, for TensorFlow's version decides so
+
+
+def read(tree: ast.Module, neighbours: Neighbours | None = None) -> Names:
+    """Returns the names of a module.
+
+    Args:
+        tree: its syntax tree.
+        neighbours: the other modules of the program. None: its imports aren't followed.
+    """
+    names = Names(tree, Scopes(tree), neighbours or NoNeighbours())
+    _Flow(names).run()
+    return names
+
+
+class _Later(NamedTuple):
+    """A function that is followed when the scope around it is known, and where it is."""
+
+    node: ast.AST
+    views: Mapping[Scope, tuple[State, int]]
+    statement: ast.stmt
+    clause: ast.AST
+    string: ast.JoinedStr | None
+
+
+class _Flow(Reader):
+    """A walk through a module."""
+
+    def __init__(self, names: Names) -> None:
+        super().__init__(names, _followed_names(names))
+        self._later: deque[_Later] = deque()
+        self._handlers |= {
+            ast.Lambda: self._function,
+            ast.GeneratorExp: self._inline_scope,
+            ast.ListComp: self._inline_scope,
+            ast.SetComp: self._inline_scope,
+            ast.DictComp: self._inline_scope,
+            ast.FunctionDef: self._function,
+            ast.AsyncFunctionDef: self._function,
+            ast.ClassDef: self._inline_scope,
+        }
+        self._blocks: dict[type[ast.AST], Callable[[Any], _End]] = {
+            ast.If: self._if,
+            ast.For: self._loop,
+            ast.AsyncFor: self._loop,
+            ast.While: self._loop,
+            ast.Try: self._try,
+            ast.With: self._with,
+            ast.AsyncWith: self._with,
+            ast.Match: self._match,
+        }
+        if sys.version_info >= (3, 11):
+            self._blocks[ast.TryStar] = self._try
+
+    def run(self) -> None:
+        """Follows the module, then its functions."""
+        module = Frame(self._names.scopes.module, {})
+        with self._in(module):
+            self._block(self._names.tree.body)
+        while self._later:
+            self._run_function(self._later.popleft())
+        for chain, scope in self._of_several:
+            chain.definitions = self._logged(scope, chain.name)
+        for chain in self._names.chains:
+            if not all(each.statement for each in chain.definitions):  # it isn't run
+                chain.definitions = frozenset(each for each in chain.definitions if each.statement)
+        self._names.forget_values()
+        self._export(module)
+
+    def _export(self, module: Frame) -> None:
+        for name in module.scope.bound:
+            found = frozenset(filter(None, module.state.get(name, ())))
+            if name in module.scope.shared:
+                found = self._logged(module.scope, name)
+            values = [value for each in found for value in self._names.values(each)]
+            tests = {each.test for each in found}
+            test = tests.pop() if len(tests) == 1 else None
+            self._names.exports[name] = Export(tuple(dict.fromkeys(values)) or (None,), test)
+
+    # Scopes.
+
+    def _run_function(self, later: _Later) -> None:
+        self._statement, self._clause, self._string = later.statement, later.clause, later.string
+        self._in_function = True
+        with self._in(Frame(self._names.scopes.of(later.node), later.views)):
+            parts = list(inner_parts(later.node))
+            for part in parts:
+                if not isinstance(part, ast.stmt):
+                    self._visit(part)
+            self._block([part for part in parts if isinstance(part, ast.stmt)])
+
+    def _inline_scope(self, node: Any) -> None:
+        """Follows a class or a comprehension, which runs where it is."""
+        for part in outer_parts(node):
+            self._visit(part)
+        frame = Frame(self._names.scopes.of(node), self._frame.views)
+        statement, clause = self._statement, self._clause
+        with self._in(frame):
+            parts = list(inner_parts(node))
+            for part in parts:
+                if not isinstance(part, ast.stmt):
+                    self._visit(part)
+            self._block([part for part in parts if isinstance(part, ast.stmt)])
+        self._statement, self._clause = statement, clause
+        if isinstance(node, ast.ClassDef):
+            self._define(node, node.name)
+
+    def _function(self, node: Any) -> None:
+        for part in outer_parts(node):
+            self._visit(part)
+        if not isinstance(node, ast.Lambda):
+            defined = self._define(node, node.name)
+            body = node.body[1:] if ast.get_docstring(node, clean=False) else node.body
+            if defined is not None and len(body) == 1 and isinstance(body[0], ast.Return):
+                outcomes = self._evaluate(body[0].value)
+                defined.test = None if outcomes is None else Test(outcomes, is_function=True)
+        self._later.append(_Later(node, self._views(), self._statement, self._clause, self._string))
+
+    # Statements.
+
+    def _block(self, statements: Sequence[ast.stmt]) -> _End:
+        end = _End.NO
+        for statement in statements:
+            self._statement = self._clause = statement
+            handler = self._blocks.get(type(statement))
+            if handler is not None:
+                found = handler(statement)
+            else:
+                self._visit(statement)
+                is_last = isinstance(statement, _LAST)
+                found = _End.PLAIN if is_last else _End.NO
+            if found is _End.DECIDED:
+                return found
+            end = max(end, found)
+        return end
+
+    def _branches(self, *branches: Callable[[], _End]) -> _End:
+        """Follows ways of the flow from here on, and joins them."""
+        before, ends, states = dict(self._frame.state), [], []
+        for branch in branches:
+            self._frame.state = dict(before)
+            ends.append(branch())
+            states.append(self._frame.state)
+        going = [state for state, end in zip(states, ends, strict=True) if end is _End.NO]
+        self._frame.state = joined(going or states)
+        return min(ends)
+
+    def _if(self, node: ast.If) -> _End:
+        bodies: list[list[ast.stmt]] = []
+        is_decided = is_true = False
+        rest: list[ast.stmt] = [node]
+        # Not by recursion: there may be hundreds of `elif`.
+        while len(rest) == 1 and isinstance(rest[0], ast.If) and not is_true:
+            branch = rest[0]
+            self._statement = self._clause = branch
+            self._visit(branch.test)
+            truth = self._truth(branch.test)
+            is_decided, is_true = is_decided or truth is not None, truth is True
+            if truth is not False:
+                bodies.append(branch.body)
+            rest = branch.orelse
+        if not is_true:
+            bodies.append(rest)
+        if len(bodies) > 1:
+            return self._branches(*(functools.partial(self._block, body) for body in bodies))
+        end = self._block(bodies[0])
+        return _End.DECIDED if is_decided and end is not _End.NO else end
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> _End:
+        if not isinstance(node, ast.While):
+            self._visit(node.iter)
+        state, frame = self._frame.state, self._frame
+        for inner, name in self._binders(node):
+            state[name] = state.get(name, UNBOUND) | {self._definition(inner, name)}
+        before, loop = dict(state), frame.loop
+        if loop is None:
+            frame.loop = len(self._logs.get(frame.scope, ()))
+        self._visit(node.test if isinstance(node, ast.While) else node.target)
+        self._block(node.body)
+        frame.loop = loop
+        frame.state = joined([before, frame.state])
+        self._block(node.orelse)
+        return _End.NO
+
+    def _try(self, node: Any) -> _End:
+        frame = self._frame
+        before, log = dict(frame.state), self._logs.setdefault(frame.scope, [])
+        start = len(log)
+        never_fails = self._never_fails(node)
+        end = self._block(node.body)
+        failed = before
+        for each in log[start:]:
+            failed[each.name] = failed.get(each.name, UNBOUND) | {each}
+        done = frame.state
+
+        def succeed() -> _End:
+            frame.state = done
+            return max(end, self._block(node.orelse)) if end is _End.NO else end
+
+        def fail(handler: ast.ExceptHandler) -> _End:
+            frame.state = dict(failed)
+            self._clause = handler
+            if handler.type is not None:
+                self._visit(handler.type)
+            if handler.name:
+                self._define(handler, handler.name)
+            found = self._block(handler.body)
+            if handler.name:
+                frame.state.pop(handler.name, None)
+            return found
+
+        handlers = [] if never_fails else node.handlers
+        ways = [functools.partial(fail, handler) for handler in handlers]
+        end = self._branches(succeed, *ways)
+        if node.finalbody:
+            frame.state = joined([frame.state, failed])
+            end = max(end, self._block(node.finalbody))
+        return end
+
+    def _never_fails(self, node: Any) -> bool:
+        """Returns whether a `try` only imports what each TensorFlow of today has."""
+        for handler in node.handlers:
+            parts = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+            if any(part is not None and last_name(part) not in _MISSING for part in parts):
+                return False
+        for statement in node.body:
+            names: list[str] = []
+            if isinstance(statement, ast.Import):
+                names = [alias.name for alias in statement.names]
+            elif isinstance(statement, ast.ImportFrom) and not statement.level:
+                names = [f"{statement.module}.{alias.name}" for alias in statement.names]
+            elif isinstance(statement, ast.Assign):
+                found = self._look_up(statement.value)
+                names = [] if found is None or isinstance(found, Constant) else list(found)
+            elif _is_switch(statement):
+                continue
+            if not names or not set(names) <= _SURE:
+                return False
+        return bool(node.handlers)
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> _End:
+        suppresses = False
+        for item in node.items:
+            self._visit(item.context_expr)
+            if item.optional_vars is not None:
+                self._visit(item.optional_vars)
+            call = item.context_expr
+            suppresses |= isinstance(call, ast.Call) and last_name(call.func) == "suppress"
+        if suppresses:
+            return self._branches(lambda: self._block(node.body), lambda: _End.NO)
+        return self._block(node.body)
+
+    def _match(self, node: ast.Match) -> _End:
+        self._visit(node.subject)
+
+        def run(case: ast.match_case) -> _End:
+            self._visit(case.pattern)
+            if case.guard is not None:
+                self._visit(case.guard)
+            return self._block(case.body)
+
+        ways = [functools.partial(run, case) for case in node.cases]
+        return self._branches(*ways, lambda: _End.NO)
+
+    def _binders(self, node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+        """Yields the followed names that a loop binds, and the nodes that bind them."""
+        todo = [node]
+        while todo:
+            each = todo.pop()
+            for name in self._names_of(each):
+                if name in self._followed:
+                    yield each, name
+            if isinstance(each, _INNER):
+                continue
+            todo += ast.iter_child_nodes(each)
+
+    def _names_of(self, node: ast.AST) -> Iterable[str]:
+        if isinstance(node, ast.ImportFrom):
+            own = self._names.neighbours.find(node.level, node.module or "")
+            if own is not None and node.names[0].name == "*":
+                return self._names.neighbours.starred(own)
+        return names_bound_by(node)
+
+
+_LAST = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_INNER = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+
+
+def _is_switch(statement: ast.stmt) -> bool:
+    """Returns whether a statement calls a function that TensorFlow 1's API is sure to have."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    names = ("disable_v2_behavior", "disable_eager_execution")
+    return isinstance(call, ast.Call) and last_name(call.func) in names
+
+
+def _followed_names(names: Names) -> frozenset[str]:
+    """Returns the names that may be bound to names of `ROOTS`, modules of the program, or tests."""
+    followed: set[str] = set()
+    assigned: list[tuple[str, str]] = []
+    has_tests = False
+    functions: list[str] = []
+    for node in ast.walk(names.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                own = names.neighbours.find(0, alias.name)
+                if alias.name.split(".")[0] in ROOTS or own is not None:
+                    followed.add((alias.asname or alias.name).split(".")[0])
+        elif isinstance(node, ast.ImportFrom):
+            is_root = not node.level and (node.module or "").split(".")[0] in ROOTS
+            own = None if is_root else names.neighbours.find(node.level, node.module or "")
+            if own is not None and node.names[0].name == "*":
+                starred = names.neighbours.starred(own)
+                followed.update(starred)
+                names.scopes.module.bound.update(starred)
+            elif own is not None or is_root:
+                followed.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            assigned.append((node.targets[0].id, _root(node.value)))
+            if isinstance(node.value, ast.Call) and last_name(node.value.func) == "restored":
+                followed.add(node.targets[0].id)
+        elif isinstance(node, ast.Attribute):
+            has_tests |= node.attr in versions.VERSION_NAMES
+        elif isinstance(node, ast.FunctionDef):
+            functions.append(node.name)
+        elif isinstance(node, ast.Name):
+            has_tests |= node.id == "hasattr"
+    if has_tests:
+        followed.update(functions, (name for name, _ in assigned))
+        return frozenset(followed)
+    is_new = True
+    while is_new:
+        before = len(followed)
+        followed.update(name for name, root in assigned if root in followed)
+        is_new = len(followed) > before
+    return frozenset(followed)
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
