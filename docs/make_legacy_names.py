@@ -80,6 +80,16 @@ TensorBoard defines these, and TensorFlow 2.21 doesn't install it. Used where it
 """,
 }
 
+_MODULES = """\
+## Modules that TensorFlow has elsewhere
+
+The places have the names that the modules which stand for them today have, and so do the modules
+in them.
+
+| places | now |
+|---|---|
+"""
+
 _LIBRARIES = """\
 ## Names of libraries
 
@@ -110,10 +120,11 @@ def page() -> str:
         rows = [
             (row.name, " ".join(f"`{place}`" for place in row.places), f"`{row.ours}`")
             for row in names.rows()
-            if row.when is case
+            if row.when is case and row not in names.rows_of_modules()
         ]
         parts.append(head + _table((f"`{name}`", where, now) for name, where, now in rows))
-    parts.append(_LIBRARIES + _table(_libraries()))
+    parts.append(_MODULES + _table(_libraries(names.MODULES)))
+    parts.append(_LIBRARIES + _table(_libraries(names.LIBRARIES)))
     parts.append(_UNSUPPORTED + _table(_unsupported()))
     return "\n".join(parts)
 
@@ -123,8 +134,8 @@ def _places() -> Iterator[tuple[str, str]]:
         yield f"`{place}`", " ".join(f"`{module}`" for module in modules)
 
 
-def _libraries() -> Iterator[tuple[str, str]]:
-    for library in names.LIBRARIES:
+def _libraries(libraries: Iterable[names.ModuleHome]) -> Iterator[tuple[str, str]]:
+    for library in libraries:
         yield _code(library.places), _code(library.homes)
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -33,7 +33,7 @@ from estimator_spec.heads import (
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from estimator_spec.heads.feature_columns import list_of_columns
 
-_LINEAR_LEARNING_RATE = 0.005
+LINEAR_LEARNING_RATE = 0.005
 
 
 def checked_parts(
@@ -76,19 +76,9 @@ def checked_parts(
     return linear_columns, dnn_columns, hidden_units
 
 
-class Part(NamedTuple):
-    """A part of a combined model, with an optimizer of its own for its own variables.
-
-    Attributes:
-        logit_fn: function of features and mode, and of the config in the first generation, that
-            returns the part's logits.
-        optimizer: as the estimator takes it.
-        learning_rate: that of an optimizer given by name; None: its class' default.
-    """
-
-    logit_fn: Callable[..., Any]
-    optimizer: Any
-    learning_rate: Any = None
+# A part of a combined model, which has an optimizer of its own for its own variables, after the
+# function of features and mode, and of the config in the first generation, that makes its logits.
+Part = tuple[Callable[..., Any], ModelPart]
 
 
 def _make_model_fn(head: Head, parts: list[Part]) -> ModelFn:
@@ -100,12 +90,12 @@ def _make_model_fn(head: Head, parts: list[Part]) -> ModelFn:
         logits: list[Any] = []
         trainers: list[Any] = []
         variables: list[Any] = []
-        for part in parts:
+        for logit_fn, part in parts:
             optimizer = optimizers.keras_training_optimizer(
                 part.optimizer, mode, part.learning_rate, counts_steps=not trainers
             )
             with graph_variables.collecting(variables) as added:
-                logits.append(part.logit_fn(features, mode))
+                logits.append(logit_fn(features, mode))
             trainers.append((optimizer, added))
             variables += added.variables
 
@@ -194,19 +184,15 @@ class DNNLinearCombinedEstimator(Estimator):
             hidden_layers.summarize(linear.SCOPE, logits)
             return logits
 
-        parts, described = [], []
+        parts: list[Part] = []
         if dnn_columns:
-            parts.append(Part(deep, dnn_optimizer))
-            described.append(ModelPart(dnn.SCOPE, dnn_optimizer, None, dnn_columns, layers=layers))
+            of_deep = ModelPart(dnn.SCOPE, dnn_optimizer, None, dnn_columns, layers=layers)
+            parts.append((deep, of_deep))
         if linear_columns:
-            rate = _LINEAR_LEARNING_RATE
-            parts.append(Part(wide, linear_optimizer, rate))
-            described.append(
-                ModelPart(
-                    linear.SCOPE, linear_optimizer, rate, linear_columns, linear_sparse_combiner
-                )
-            )
-        self.canned_model = CannedModel(head, tuple(described), generation=2)
+            rate, combiner = LINEAR_LEARNING_RATE, linear_sparse_combiner
+            of_wide = ModelPart(linear.SCOPE, linear_optimizer, rate, linear_columns, combiner)
+            parts.append((wide, of_wide))
+        self.canned_model = CannedModel(head, tuple(part for _, part in parts), generation=2)
         model_fn = _make_model_fn(head, parts)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 

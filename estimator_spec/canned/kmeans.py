@@ -110,7 +110,7 @@ class KMeansClustering(Estimator):
             del arguments["num_clusters"]
         argument_rules.check("KMeansClustering", arguments)
         self._distance_metric = distance_metric
-        settings = kmeans_model.Settings(
+        settings = kmeans_model.KMeansSettings(
             num_clusters,
             initial_clusters,
             distance_metric,

@@ -25,7 +25,7 @@ CENTERS = "clusters"
 _EPSILON = 1e-6
 
 
-class Settings(NamedTuple):
+class KMeansSettings(NamedTuple):
     """Arguments of `KMeansClustering` that the graph depends on; `seed` is that of single ops."""
 
     num_clusters: Any
@@ -90,7 +90,7 @@ class KMeansGraph(NamedTuple):
     update: Any
 
 
-def build(points: Any, settings: Settings, is_training: bool) -> KMeansGraph:
+def build(points: Any, settings: KMeansSettings, is_training: bool) -> KMeansGraph:
     """Builds the model in the default graph.
 
     Args:
@@ -137,7 +137,7 @@ def build(points: Any, settings: Settings, is_training: bool) -> KMeansGraph:
     )
 
 
-def _create_variables(number: Any, settings: Settings) -> Variables:
+def _create_variables(number: Any, settings: KMeansSettings) -> Variables:
     def create(value: Any, **arguments: Any) -> Any:
         return tf1.Variable(value, use_resource=True, **arguments)
 
@@ -157,7 +157,7 @@ def _create_variables(number: Any, settings: Settings) -> Variables:
 
 
 def _choose_centers(
-    points: Any, number: Any, initial: Any, variables: Variables, settings: Settings
+    points: Any, number: Any, initial: Any, variables: Variables, settings: KMeansSettings
 ) -> Any:
     """Returns the op that chooses some or all of the missing centers."""
 
@@ -185,7 +185,7 @@ def _choose_centers(
     return tf.cond(done, lambda: tf.constant(True), choose).op
 
 
-def _new_centers(points: Any, missing: Any, initial: Any, settings: Settings) -> Any:
+def _new_centers(points: Any, missing: Any, initial: Any, settings: KMeansSettings) -> Any:
     """Returns the centers that are chosen from a batch."""
     seed = settings.seed
     size = tf.shape(points)[0]
@@ -222,7 +222,7 @@ def _new_centers(points: Any, missing: Any, initial: Any, settings: Settings) ->
 
 
 def _current_centers(
-    variables: Variables, settings: Settings, is_training: bool
+    variables: Variables, settings: KMeansSettings, is_training: bool
 ) -> tuple[Any, Any]:
     """Returns the centers of this step, and whether they are the moved ones of the last."""
     centers, moved = variables.centers, variables.moved
@@ -237,7 +237,7 @@ def _current_centers(
     return tf.cond(is_due, read_moved, centers.read_value), is_due
 
 
-def _synchronize(centers: Any, is_due: Any, variables: Variables, settings: Settings) -> Any:
+def _synchronize(centers: Any, is_due: Any, variables: Variables, settings: KMeansSettings) -> Any:
     """Returns the op that keeps the centers of this step, every few steps."""
     if is_due is None:
         return tf.no_op()
@@ -275,7 +275,7 @@ def _move_centers(points: Any, clusters: Any, variables: Variables) -> Any:
 
 
 def _replace_centers(
-    points: Any, clusters: Any, number: Any, variables: Variables, settings: Settings
+    points: Any, clusters: Any, number: Any, variables: Variables, settings: KMeansSettings
 ) -> Any:
     """Returns the op of a full batch: centers become the means of their points."""
     sums = tf.math.unsorted_segment_sum(points, clusters, number)
@@ -286,7 +286,7 @@ def _replace_centers(
     return variables.centers.assign(means).op
 
 
-def _distances(points: Any, centers: Any, settings: Settings) -> Any:
+def _distances(points: Any, centers: Any, settings: KMeansSettings) -> Any:
     """Returns the distances of points to all centers, [batch, num_clusters]."""
     products = tf.matmul(points, centers, transpose_b=True)
     if settings.is_cosine:

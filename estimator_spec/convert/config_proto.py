@@ -80,7 +80,7 @@ def to_config_proto(
     training = _is_training(mode)
     _check_sizes(batch_size, num_hosts, num_cores)
     tags = learning_rate_tags(tables)
-    config_proto_report(spec, mode)
+    config_proto_report(spec, mode)  # logs what changes, and refuses to lose anything
     if not training:
         default = optimizers.StochasticGradientDescentParameters(1.0)
         spec = spec._replace(optimization_parameters=default)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from estimator_spec.legacy.name_rows import Library, When, parse_rows
+from estimator_spec.legacy.name_rows import ModuleHome, When, parse_rows
 
 # Other names of tensorflow.contrib that TPU programs import.
 CONTRIB = parse_rows(
@@ -32,9 +32,6 @@ CONTRIB = parse_rows(
       ignore_errors make_batched_features_dataset make_csv_dataset make_saveable_from_iterator
       map_and_batch parallel_interleave parse_example_dataset prefetch_to_device rejection_resample
       sample_from_datasets scan shuffle_and_repeat unbatch unique
-
-    [tensorflow.compat.v1]
-    contrib: keras
 
     [tensorflow.signal]
     contrib.signal:
@@ -206,14 +203,24 @@ MOVED = parse_rows(
     """
 )
 
+# Modules that TensorFlow has elsewhere now, with most of their names and modules.
+MODULES = (
+    ModuleHome(
+        "contrib.keras contrib.keras.api.keras contrib.keras.python.keras",
+        "tensorflow.compat.v1.keras",
+    ),
+)
+
 # tf_slim is tf.contrib's layers, framework, metrics and losses in a package of their own. If it is
 # installed, it has what isn't in the tables above.
 LIBRARIES = (
-    Library("contrib.slim contrib.slim.python.slim", "tf_slim"),
-    Library("contrib.slim.nets contrib.slim.python.slim.nets", "tf_slim.nets"),
-    Library("contrib.slim.data contrib.slim.python.slim.data", "tf_slim.data"),
+    ModuleHome("contrib.slim contrib.slim.python.slim", "tf_slim"),
+    ModuleHome("contrib.slim.nets contrib.slim.python.slim.nets", "tf_slim.nets"),
+    ModuleHome("contrib.slim.data contrib.slim.python.slim.data", "tf_slim.data"),
     *(
-        Library(f"contrib.slim.{name} contrib.slim.python.slim.data.{name}", f"tf_slim.data.{name}")
+        ModuleHome(
+            f"contrib.slim.{name} contrib.slim.python.slim.data.{name}", f"tf_slim.data.{name}"
+        )
         for name in [
             "data_decoder",
             "data_provider",
@@ -224,23 +231,23 @@ LIBRARIES = (
             "tfexample_decoder",
         ]
     ),
-    Library(
+    ModuleHome(
         "contrib.layers contrib.layers.python.layers contrib.layers.python.ops", "tf_slim.layers"
     ),
-    Library("contrib.layers.python.layers.layers", "tf_slim.layers.layers"),
-    Library("contrib.layers.python.layers.initializers", "tf_slim.layers.initializers"),
-    Library("contrib.layers.python.layers.regularizers", "tf_slim.layers.regularizers"),
+    ModuleHome("contrib.layers.python.layers.layers", "tf_slim.layers.layers"),
+    ModuleHome("contrib.layers.python.layers.initializers", "tf_slim.layers.initializers"),
+    ModuleHome("contrib.layers.python.layers.regularizers", "tf_slim.layers.regularizers"),
     # The package has functions and modules of one name; `from … import` gave the functions.
-    Library(
+    ModuleHome(
         "contrib.framework contrib.framework.python.ops",
         "tf_slim.ops.arg_scope tf_slim.ops.variables tf_slim.ops.framework_ops tf_slim.ops",
     ),
-    Library("contrib.framework.python.ops.ops", "tf_slim.ops.framework_ops"),
-    Library("contrib.metrics", "tf_slim.metrics"),
-    Library("contrib.metrics.python.ops.metric_ops", "tf_slim.metrics.metric_ops"),
-    Library("contrib.losses contrib.losses.python.losses", "tf_slim.losses"),
-    Library("contrib.training", "tf_slim.training.training tf_slim.training.evaluation"),
-    Library("contrib.training.python.training.training", "tf_slim.training.training"),
-    Library("contrib.training.python.training.evaluation", "tf_slim.training.evaluation"),
-    Library("contrib.tensorboard.plugins.projector", "tensorboard.plugins.projector"),
+    ModuleHome("contrib.framework.python.ops.ops", "tf_slim.ops.framework_ops"),
+    ModuleHome("contrib.metrics", "tf_slim.metrics"),
+    ModuleHome("contrib.metrics.python.ops.metric_ops", "tf_slim.metrics.metric_ops"),
+    ModuleHome("contrib.losses contrib.losses.python.losses", "tf_slim.losses"),
+    ModuleHome("contrib.training", "tf_slim.training.training tf_slim.training.evaluation"),
+    ModuleHome("contrib.training.python.training.training", "tf_slim.training.training"),
+    ModuleHome("contrib.training.python.training.evaluation", "tf_slim.training.evaluation"),
+    ModuleHome("contrib.tensorboard.plugins.projector", "tensorboard.plugins.projector"),
 )

@@ -31,7 +31,7 @@ class ProfilerNotRunningError(Exception):
     """Error of `stop` without `start`."""
 
 
-class _Process:
+class _RunningProfiler:
     """The profiler of this process.
 
     Attributes:
@@ -53,8 +53,8 @@ def start(options: Mapping[str, Any] | Any = None) -> None:
     """
     if isinstance(options, Mapping):
         options = tf.profiler.experimental.ProfilerOptions(**options)
-    with _Process.lock:
-        if _Process.folder is not None:
+    with _RunningProfiler.lock:
+        if _RunningProfiler.folder is not None:
             raise ProfilerAlreadyRunningError("Another profiler is running.")
         folder = tempfile.TemporaryDirectory()
         try:
@@ -64,7 +64,7 @@ def start(options: Mapping[str, Any] | Any = None) -> None:
             if isinstance(error, tf.errors.AlreadyExistsError):
                 raise ProfilerAlreadyRunningError("Another profiler is running.") from error
             raise
-        _Process.folder = folder
+        _RunningProfiler.folder = folder
 
 
 def stop() -> bytes:
@@ -73,10 +73,10 @@ def stop() -> bytes:
     Raises:
         ProfilerNotRunningError: `start` hasn't been called.
     """
-    with _Process.lock:
-        if _Process.folder is None:
+    with _RunningProfiler.lock:
+        if _RunningProfiler.folder is None:
             raise ProfilerNotRunningError("Cannot stop profiling. No profiler is running.")
-        folder, _Process.folder = _Process.folder, None
+        folder, _RunningProfiler.folder = _RunningProfiler.folder, None
         with folder as path:
             tf.profiler.experimental.stop()
             [profile] = tf.io.gfile.glob(os.path.join(path, _PROFILES, "*", f"*{_PROFILE_SUFFIX}"))

@@ -68,14 +68,14 @@ class Installed:
     def __exit__(self, *exc_info: object) -> None:
         """Undoes what this call of `install()` changed, and later ones of its thread."""
         with _LOCK:
-            calls = _Process.calls
+            calls = _Installation.calls
             if self in calls:
                 start = calls.index(self)
                 calls[start:] = [call for call in calls[start:] if call._thread != self._thread]
                 _set_state(_needed())
 
 
-class _Process:
+class _Installation:
     """The installation in this process.
 
     Attributes:
@@ -91,7 +91,7 @@ class _Process:
 
 def _needed() -> State | None:
     """Returns what all calls need."""
-    states = [call.state for call in _Process.calls]
+    states = [call.state for call in _Installation.calls]
     return State(any(state.replace for state in states), states[-1].cases) if states else None
 
 
@@ -128,11 +128,11 @@ def install(replace: bool = False) -> Installed:
     log_messages.install()
     with _LOCK:
         made = Installed(State(replace or not _tensorflow_has_estimator(), frozenset(cases())))
-        _Process.calls.append(made)
+        _Installation.calls.append(made)
         try:
             _set_state(_needed())
         except BaseException:
-            _Process.calls.remove(made)
+            _Installation.calls.remove(made)
             raise
         return made
 
@@ -143,25 +143,25 @@ def uninstall() -> None:
     Does nothing if nothing is installed.
     """
     with _LOCK:
-        _Process.calls.clear()
+        _Installation.calls.clear()
         _set_state(None)
 
 
 def _set_state(target: State | None) -> None:
     """Undoes the current installation and makes the target one; None installs nothing."""
-    if target == _Process.state:
+    if target == _Installation.state:
         return
-    _Process.changes.undo()
+    _Installation.changes.undo()
     stand_ins.remove_all()
-    _Process.state = None
+    _Installation.state = None
     if target is None:
         return
     try:
-        _install_names(target, _Process.changes)
+        _install_names(target, _Installation.changes)
     except BaseException:
-        _Process.changes.undo()
+        _Installation.changes.undo()
         raise
-    _Process.state = target
+    _Installation.state = target
 
 
 def cases() -> Iterator[names.When]:

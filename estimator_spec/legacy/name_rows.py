@@ -45,12 +45,12 @@ class Row(NamedTuple):
             yield from spellings(place)
 
 
-class Library(NamedTuple):
-    """An installed library that has all names of a removed module.
+class ModuleHome(NamedTuple):
+    """An installed library, or a module of TensorFlow, that has the names of a removed module.
 
     Attributes:
         places: the former modules, as in `module_spellings`, separated by spaces.
-        homes: the library's modules that have the names now, separated by spaces; the first one
+        homes: the modules that have the names now, separated by spaces; the first one
             that has a name wins.
     """
 

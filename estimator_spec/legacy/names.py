@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assembles the table of restored names: places and present location of each.
 
-`install()`, docs/legacy_names.md and the tests read it. A row is one name; a `Library` stands for
-all names of a module.
+`install()`, docs/legacy_names.md and the tests read it. A row is one name; a `ModuleHome` stands
+for all names of a module.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+from collections.abc import Iterator
 
 from estimator_spec.legacy import (
     canned_names,
@@ -15,19 +17,31 @@ from estimator_spec.legacy import (
     contrib_names,
     estimator_names,
     head_names,
+    tensorflow_names,
     tpu_names,
     version_0_names,
 )
 from estimator_spec.legacy.module_spellings import spellings
-from estimator_spec.legacy.name_rows import Row, When
+from estimator_spec.legacy.name_rows import ModuleHome, Row, When
 
-__all__ = ["LIBRARIES", "Row", "When", "libraries_by_module", "rows"]
+__all__ = [
+    "LIBRARIES",
+    "MODULES",
+    "ModuleHome",
+    "Row",
+    "When",
+    "libraries_by_module",
+    "rows",
+    "rows_of_modules",
+]
 
 LIBRARIES = contrib_names.LIBRARIES
+MODULES = contrib_names.MODULES
 
 
+@functools.cache
 def rows() -> tuple[Row, ...]:
-    """Returns every removed name of the tables."""
+    """Returns every removed name of the tables, and of the modules in `MODULES`."""
     return (
         *estimator_names.ESTIMATOR,
         *estimator_names.EXPORT,
@@ -46,7 +60,31 @@ def rows() -> tuple[Row, ...]:
         *tpu_names.ON_HOST,
         *tpu_names.SPARSE_CORE,
         *contrib_names.SUMMARIES,
+        *rows_of_modules(),
     )
+
+
+@functools.cache
+def rows_of_modules() -> tuple[Row, ...]:
+    """Returns the names of the modules in `MODULES` that their new homes have."""
+    return tuple(row for library in MODULES for row in _rows_of(library))
+
+
+def _rows_of(library: ModuleHome) -> Iterator[Row]:
+    """Yields the names of a module and of the modules in it."""
+    places, tf1 = library.places.split(), tensorflow_names.VERSIONS[0]
+    members: dict[str, dict[str, None]] = {}  # by the path of their module from `places` on
+    for root in (module for place in places for module in spellings(place)):
+        for module in tensorflow_names.modules(tf1, root):
+            path = module.removeprefix(root)
+            members.setdefault(path, {}).update(
+                dict.fromkeys(tensorflow_names.names_in(module, tf1))
+            )
+    for path, found in members.items():
+        for name in found:
+            ours = f"{library.homes}{path}.{name}"
+            if f"{path}.{name}" not in members and tensorflow_names.exists(ours):
+                yield Row(name, tuple(f"{place}{path}" for place in places), ours, When.ALWAYS)
 
 
 def libraries_by_module() -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from estimator_spec.legacy import api_differences, program_names, tensorflow_names
 from estimator_spec.legacy.program_source import program_files
 from estimator_spec.legacy.program_source.modules import Modules
-from estimator_spec.legacy.program_source.names import Names
+from estimator_spec.legacy.program_source.names import ModuleNames
 
 # Packages of TensorFlow that don't belong to an API version.
 SHARED = ("compat", "core", "lite", "python", "tools", "tsl")
@@ -30,7 +30,7 @@ def uses_tf1_names(program: program_files.Program) -> bool:
     return any(is_of_tf1(names) for _, names in modules.all())
 
 
-def is_of_tf1(names: Names) -> bool:
+def is_of_tf1(names: ModuleNames) -> bool:
     """Returns whether a module uses names of `tensorflow` that only TensorFlow 1 had.
 
     `tf.flags` counts; `tf.compat.v1.flags`, names of `import tensorflow.compat.v1 as tf` and names

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from estimator_spec.legacy import handling, tensorflow_names
-from estimator_spec.legacy.program_source.names import ROOTS, Chain, Meaning, Names
+from estimator_spec.legacy.program_source.names import ROOTS, Chain, Meaning, ModuleNames
 
 _ROOTS = ("tensorflow", "tensorflow_estimator")
+# Exceptions that a call with an unknown argument may be.
+_CALL_ERRORS = frozenset({"TypeError", "Exception", "BaseException"})
 
 
-class Use(NamedTuple):
+class NameUse(NamedTuple):
     """A place where a program imports or uses a name.
 
     Attributes:
@@ -34,7 +36,7 @@ class Use(NamedTuple):
     errors: frozenset[str] = handling.READ_ERRORS
 
 
-def uses(names: Names) -> Iterator[Use]:
+def uses(names: ModuleNames) -> Iterator[NameUse]:
     """Yields the names of TensorFlow that a module imports, and those that it uses.
 
     A name that has several values, as after `try: import a as x` `except ImportError: x = b`, is
@@ -59,7 +61,7 @@ def uses(names: Names) -> Iterator[Use]:
         for module, value in () if chain.is_bound else stars:
             if tensorflow_names.versions_of(f"{module}.{chain.name}"):
                 full = ".".join([module, chain.name, *chain.attributes])
-                yield Use(
+                yield NameUse(
                     last.lineno, full, False, value is not None and value.from_tensorflow, start
                 )
         for meaning in names.meanings(chain)[0]:
@@ -70,10 +72,24 @@ def uses(names: Names) -> Iterator[Use]:
                 full = full.rpartition(".")[0]  # a new value of an attribute
             if not meaning.value.is_own and full not in _ROOTS and _is_known(full):
                 is_import = last in assigned
-                yield Use(last.lineno, full, is_import, meaning.value.from_tensorflow, start)
+                yield NameUse(last.lineno, full, is_import, meaning.value.from_tensorflow, start)
 
 
-def handling_of(names: Names, is_there: Callable[[str], bool]) -> handling.Handling:
+def arguments(names: ModuleNames) -> Iterator[tuple[NameUse, str]]:
+    """Yields the calls of functions of TensorFlow, each with the keyword of an argument."""
+    chains = {chain.nodes[-1]: chain for chain in names.chains}
+    for call, _ in names.calls:
+        chain = chains.get(call.func) if isinstance(call.func, ast.Name | ast.Attribute) else None
+        for meaning in names.meanings(chain)[0] if chain is not None and call.keywords else ():
+            start = handling.span_in_lines(call)[0]
+            value = meaning.value
+            use = NameUse(
+                call.lineno, value.full, False, value.from_tensorflow, start, _CALL_ERRORS
+            )
+            yield from ((use, each.arg) for each in call.keywords if each.arg)
+
+
+def handling_of(names: ModuleNames, is_there: Callable[[str], bool]) -> handling.Handling:
     """Returns the code of a module for missing names; see `Handling`."""
     chains = {chain.nodes[-1]: chain for chain in names.chains}
 
@@ -94,20 +110,20 @@ def _is_of_module(meaning: Meaning, chain: Chain) -> bool:
     return meaning.length == len(chain.nodes) and (meaning.length > 1 or is_import)
 
 
-def _imported(statement: ast.Import, alias: ast.AST) -> Iterator[Use]:
+def _imported(statement: ast.Import, alias: ast.AST) -> Iterator[NameUse]:
     assert isinstance(alias, ast.alias)
     if _is_known(alias.name):
         start, errors = handling.span_in_lines(statement)[0], handling.import_errors("")
-        yield Use(statement.lineno, alias.name, True, False, start, errors)
+        yield NameUse(statement.lineno, alias.name, True, False, start, errors)
 
 
-def _imported_from(statement: ast.ImportFrom, alias: ast.AST) -> Iterator[Use]:
+def _imported_from(statement: ast.ImportFrom, alias: ast.AST) -> Iterator[NameUse]:
     assert isinstance(alias, ast.alias)
     module = "" if statement.level else statement.module or ""
     if _is_known(module):
         full = f"{module}.{alias.name}".removesuffix(".*")
         start, errors = handling.span_in_lines(statement)[0], handling.import_errors(module)
-        yield Use(statement.lineno, full, True, module == "tensorflow", start, errors)
+        yield NameUse(statement.lineno, full, True, module == "tensorflow", start, errors)
 
 
 def _is_known(name: str) -> bool:

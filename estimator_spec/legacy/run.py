@@ -36,6 +36,8 @@ options:
   --check      run nothing: list the old names that the program and its modules use, and
                what becomes of each; the exit status is 1 if one isn't supported, or if a
                module that the program needs to start isn't found
+  --start      with --check, start TensorFlow and look for the names in it, not in
+               what is recorded of its versions
   -h, --help   show this
 """
 
@@ -62,6 +64,7 @@ class Command(NamedTuple):
         as_tf1: whether the program gets TensorFlow 1's API; None detects it.
         also: installed packages that get it, too.
         check: whether to check the program instead of running it.
+        start: whether the check starts TensorFlow.
         directory: the directory that a module is found from.
     """
 
@@ -72,6 +75,7 @@ class Command(NamedTuple):
     as_tf1: bool | None = None
     also: tuple[str, ...] = ()
     check: bool = False
+    start: bool = False
     directory: str = "."
 
     @property
@@ -107,6 +111,8 @@ def parse(arguments: Sequence[str]) -> Command:
             command = command._replace(also=(*command.also, package))
         elif option == "--check":
             command = command._replace(check=True)
+        elif option == "--start":
+            command = command._replace(start=True)
         elif option == "-m":
             if not rest:
                 raise UsageError("-m needs the name of a module")
@@ -117,6 +123,8 @@ def parse(arguments: Sequence[str]) -> Command:
             raise UsageError(f"there is no option {option}; the program's own follow its name")
     if not rest:
         raise UsageError("the name of a script is missing")
+    if command.start and not command.check:
+        raise UsageError("--start is an option of --check")
     return command._replace(program=rest[0], arguments=rest[1:])
 
 
@@ -143,7 +151,7 @@ def main(arguments: Sequence[str]) -> int:
     if command.check:
         from estimator_spec.legacy import check
 
-        return check.main(command.source, command.as_tf1)
+        return check.main(command.source, command.as_tf1, command.start)
     run(command)
     return 0
 

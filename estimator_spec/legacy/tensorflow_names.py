@@ -32,7 +32,7 @@ _NOT_BY_API = ("compat", "contrib", "core", "estimator", "lite", "python", "tool
 IMPORTED_ONLY = ("core", "python")
 
 
-class _Place(NamedTuple):
+class _RecordedPlace(NamedTuple):
     """A module, or a class that has lost members.
 
     Attributes:
@@ -58,7 +58,7 @@ def _lines() -> dict[str, str]:
 
 
 @functools.cache
-def _place(name: str) -> _Place | None:
+def _place(name: str) -> _RecordedPlace | None:
     """Returns the module or class of a name; None if there is none in any version."""
     line = _lines().get(name)
     if line is None:
@@ -69,7 +69,7 @@ def _place(name: str) -> _Place | None:
     for group in groups:
         mask, *members = group.split()
         names.update(dict.fromkeys(members, int(mask, 16)))
-    return _Place(kind == "module", int(versions, 16), names)
+    return _RecordedPlace(kind == "module", int(versions, 16), names)
 
 
 def exists(name: str, version: str = NEWEST) -> bool:
@@ -143,9 +143,10 @@ def names_in(module: str, version: str = NEWEST) -> tuple[str, ...]:
     return tuple(name for name, mask in place.names.items() if mask & bit and name != _ANY)
 
 
-def modules(version: str = NEWEST) -> tuple[str, ...]:
-    """Returns the full names of the modules of a version."""
-    return tuple(name for name in _lines() if is_module(name, version))
+def modules(version: str = NEWEST, root: str = "tensorflow") -> tuple[str, ...]:
+    """Returns the full names of a version's modules: of one, and those in it."""
+    within = (name for name in _lines() if f"{name}.".startswith(f"{root}."))
+    return tuple(name for name in within if is_module(name, version))
 
 
 def is_only_in_tf1(name: str, version: str = NEWEST) -> bool:

@@ -55,7 +55,7 @@ def enable(program: bool, also: Sequence[str] = ()) -> None:
     Raises:
         ValueError: a graph or a session exists already.
     """
-    if (not program and not also) or isinstance(builtins.__import__, _Import):
+    if (not program and not also) or isinstance(builtins.__import__, _ImportOfTF1):
         return
     who = [*(["The program"] if program else []), *also]
     tf1.logging.warning(
@@ -64,7 +64,7 @@ def enable(program: bool, also: Sequence[str] = ()) -> None:
         ", ".join(who),
     )
     tf1.disable_v2_behavior()
-    builtins.__import__ = _Import(builtins.__import__, program, also)
+    builtins.__import__ = _ImportOfTF1(builtins.__import__, program, also)
 
 
 def restore_v2_names_and_switches() -> None:
@@ -72,7 +72,7 @@ def restore_v2_names_and_switches() -> None:
 
     TensorFlow switches eager mode on at a program's start only: `private.eager_mode` has a block.
     """
-    if isinstance(builtins.__import__, _Import):
+    if isinstance(builtins.__import__, _ImportOfTF1):
         builtins.__import__ = builtins.__import__.real
     tf1.enable_v2_tensorshape()
     tf1.enable_resource_variables()
@@ -80,7 +80,7 @@ def restore_v2_names_and_switches() -> None:
     tf1.enable_control_flow_v2()
 
 
-class _Import:
+class _ImportOfTF1:
     """Replacement of `__import__`: some modules get TensorFlow 1's names as `tensorflow`.
 
     Args:

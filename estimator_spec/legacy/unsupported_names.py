@@ -179,6 +179,9 @@ UNSUPPORTED = parse_table(
     [Look for it in tf.data and tf.data.experimental.]
     contrib.data: *
 
+    [Look for it in tf.keras.]
+    contrib.keras: *
+
     [Look for it in tf.lookup and tf.lookup.experimental.]
     contrib.lookup: *
 

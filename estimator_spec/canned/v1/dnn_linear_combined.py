@@ -17,7 +17,7 @@ from estimator_spec.canned import (
 )
 from estimator_spec.canned.construction import ModelFn, with_head
 from estimator_spec.canned.dnn import SCOPE
-from estimator_spec.canned.dnn_linear_combined import Part, checked_parts
+from estimator_spec.canned.dnn_linear_combined import LINEAR_LEARNING_RATE, Part, checked_parts
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.canned.v1 import dnn, partitioners
 from estimator_spec.canned.v1.linear import linear_logit_fn_builder
@@ -34,7 +34,6 @@ from estimator_spec.heads.first_generation import (
 tf1 = tf.compat.v1
 
 _DNN_LEARNING_RATE = 0.001
-_LINEAR_LEARNING_RATE = 0.005
 
 
 def _make_model_fn(head: Any, parts: list[Part]) -> ModelFn:
@@ -43,15 +42,16 @@ def _make_model_fn(head: Any, parts: list[Part]) -> ModelFn:
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
         column_state.check_features(features)
         logits, trainers = [], []
-        for part in parts:
+        for logit_fn, part in parts:
             optimizer = optimizers.tf1_optimizer(part.optimizer, part.learning_rate)
             with graph_variables.collecting() as added:
-                logits.append(part.logit_fn(features, mode, config))
+                logits.append(logit_fn(features, mode, config))
             trainers.append((optimizer, added))
 
         def train_op_fn(loss: Any) -> Any:
             ops = [
-                optimizer.minimize(loss, var_list=part.variables) for optimizer, part in trainers
+                optimizer.minimize(loss, var_list=of_part.variables)
+                for optimizer, of_part in trainers
             ]
             with tf.control_dependencies(ops):
                 return tf1.assign_add(tf1.train.get_global_step(), 1).op
@@ -124,20 +124,16 @@ class DNNLinearCombinedEstimator(Estimator):
                 hidden_layers.summarize(linear.SCOPE, logits)
             return logits
 
-        parts, described = [], []
+        parts: list[Part] = []
         if dnn_columns:
             rate = _DNN_LEARNING_RATE
-            parts.append(Part(deep, dnn_optimizer, rate))
-            described.append(ModelPart(SCOPE, dnn_optimizer, rate, dnn_columns, layers=layers))
+            of_deep = ModelPart(SCOPE, dnn_optimizer, rate, dnn_columns, layers=layers)
+            parts.append((deep, of_deep))
         if linear_columns:
-            rate = _LINEAR_LEARNING_RATE
-            parts.append(Part(wide, linear_optimizer, rate))
-            described.append(
-                ModelPart(
-                    linear.SCOPE, linear_optimizer, rate, linear_columns, linear_sparse_combiner
-                )
-            )
-        self.canned_model = CannedModel(head, tuple(described), generation=1)
+            rate, combiner = LINEAR_LEARNING_RATE, linear_sparse_combiner
+            of_wide = ModelPart(linear.SCOPE, linear_optimizer, rate, linear_columns, combiner)
+            parts.append((wide, of_wide))
+        self.canned_model = CannedModel(head, tuple(part for _, part in parts), generation=1)
         model_fn = _make_model_fn(head, parts)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
 

@@ -51,13 +51,6 @@ def main(arguments: Sequence[str]) -> int:
     return command.run(options, [*options.run_option, *rest, *of_program])
 
 
-def _positive(text: str) -> int:
-    """Returns a number of at least 1."""
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return int(text)
-
-
 def _parser() -> argparse.ArgumentParser:
     description = "Writes the Keras 3 program of an Estimator program, and compares the two."
     usage = (
@@ -70,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--output", required=True, metavar="DIR", help="new directory of the written program")
     add("--checkpoint", metavar="PATH", help="the trained model (default: the latest in model_dir)")
     add("--estimator", type=int, default=1, metavar="N", help="the program's N-th (default: 1)")
-    add("--batches", type=_positive, default=2, metavar="N", help="of its input (default: 2)")
+    positive = command_line.number_from(1)
+    add("--batches", type=positive, default=2, metavar="N", help="of its input (default: 2)")
     add(
         "--embeddings",
         choices=("layers", "distributed"),

@@ -106,7 +106,7 @@ def read_file(path: str) -> bytes:
 
 
 def write_atomically(path: str, data: bytes) -> None:
-    """Writes a small file under a temporary name, and renames it.
+    """Writes a small file whole or not at all: `own_files.write_file`, for remote paths, too.
 
     Raises:
         OSError: the file can't be written; an older one is left as it was.

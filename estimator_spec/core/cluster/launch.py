@@ -68,12 +68,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = command_line.new_parser("launch", _DESCRIPTION, usage=usage)
     parser.add_argument("program", nargs="?", metavar="SCRIPT", help="path of the program")
     parser.add_argument("-m", dest="module", metavar="MODULE", help="a module to run instead")
+    count = command_line.number_from(0)
     parser.add_argument(
-        "--workers", type=_count, default=1, metavar="N", help="workers beside the chief; default 1"
+        "--workers", type=count, default=1, metavar="N", help="workers beside the chief; default 1"
     )
     parser.add_argument(
         "--ps",
-        type=_count,
+        type=count,
         default=1,
         metavar="M",
         help="parameter servers; default 1; 0 for a MultiWorkerMirroredStrategy",
@@ -86,19 +87,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--evaluator", action="store_true", help="evaluate the checkpoints")
     parser.add_argument(
         "--restarts",
-        type=_count,
+        type=count,
         default=0,
         metavar="K",
         help="how often to start a task again that failed; default 0",
     )
     return parser
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{number} is negative")
-    return number
 
 
 async def _run(command: Sequence[str], size: Size, restarts: int) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 def new_parser(
@@ -18,6 +18,17 @@ def new_parser(
         epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def number_from(minimum: int) -> Callable[[str], int]:
+    """Returns a parser of an option's value, a whole number that is `minimum` or more."""
+
+    def number(text: str) -> int:
+        if int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"{text} is less than {minimum}")
+        return int(text)
+
+    return number
 
 
 def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -82,7 +82,7 @@ class KMeans:
         del kmc2_chain_length
         argument_rules.check("KMeansClustering", {**locals(), "seed": random_seed})
         self._inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        self._settings = kmeans_model.Settings(
+        self._settings = kmeans_model.KMeansSettings(
             num_clusters,
             initial_clusters,
             distance_metric,

@@ -26,7 +26,7 @@ class Level(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class Misfit:
     """Something that doesn't fit.
 
     Attributes:
@@ -42,7 +42,7 @@ class Finding:
     cure: str
 
 
-def diagnose(installation: Installation, names: Collection[str] = ()) -> list[Finding]:
+def diagnose(installation: Installation, names: Collection[str] = ()) -> list[Misfit]:
     """Returns what doesn't fit: known breakages, then requirements that aren't met.
 
     Args:
@@ -64,7 +64,7 @@ def diagnose(installation: Installation, names: Collection[str] = ()) -> list[Fi
     return sorted(findings, key=lambda finding: finding.level is not Level.PROBLEM)
 
 
-def _wrong_tensorflow(found: Installation) -> Iterator[Finding]:
+def _wrong_tensorflow(found: Installation) -> Iterator[Misfit]:
     """Yields what is wrong if not exactly one distribution provides TensorFlow."""
     if "tensorflow" not in found.versions:
         python = Version(found.python)
@@ -75,15 +75,15 @@ def _wrong_tensorflow(found: Installation) -> Iterator[Finding]:
                 'README, "On a nightly build".'
             )
         text = f"TensorFlow isn't installed for Python {found.python}."
-        yield Finding(Level.PROBLEM, "tensorflow", text, cure)
+        yield Misfit(Level.PROBLEM, "tensorflow", text, cure)
     if len(found.tensorflows) > 1:
         names = " and ".join(found.tensorflows)
         text = f"{names} provide the same module, and overwrite each other's files."
         cure = f"pip uninstall {' '.join(found.tensorflows)}, then install one of them"
-        yield Finding(Level.PROBLEM, "tensorflow", text, cure)
+        yield Misfit(Level.PROBLEM, "tensorflow", text, cure)
 
 
-def _wrong_keras(found: Installation) -> Iterator[Finding]:
+def _wrong_keras(found: Installation) -> Iterator[Misfit]:
     """Yields what gives `tf.keras` another Keras than the one that TensorFlow's graphs need."""
     tensorflow, keras = found.release("tensorflow"), found.release("tf-keras")
     if tensorflow is not None and tensorflow >= (2, 16) and keras != tensorflow:
@@ -99,24 +99,24 @@ def _wrong_keras(found: Installation) -> Iterator[Finding]:
                 f"tf_keras {found.versions['tf-keras']} isn't made for TensorFlow "
                 f"{found.versions['tensorflow']}: their minor versions must be equal."
             )
-        yield Finding(Level.PROBLEM, "tf-keras", text, f'pip install "tf_keras=={release}.*"')
+        yield Misfit(Level.PROBLEM, "tf-keras", text, f'pip install "tf_keras=={release}.*"')
     name = _KERAS_VARIABLE
     value = found.variables.get(name)
     if value is None:
         return
     if found.has("tensorflow", (2, 16)) and not _selects_legacy_keras(found):
         text = f"{name}={value} makes tf.keras Keras 3, which can't build the graphs of a model_fn."
-        yield Finding(Level.PROBLEM, name, text, f"unset {name}, or set it to 1")
+        yield Misfit(Level.PROBLEM, name, text, f"unset {name}, or set it to 1")
     if found.has("tensorflow", (2, 15), (2, 16)) and _selects_legacy_keras(found):
         text = f"{name}={value}: TensorFlow 2.15 already has Keras 2, and needs no tf_keras."
-        yield Finding(Level.NOTE, name, text, f"unset {name}")
+        yield Misfit(Level.NOTE, name, text, f"unset {name}")
 
 
 def _selects_legacy_keras(found: Installation) -> bool:
     return found.variables.get(_KERAS_VARIABLE, "").lower() in ("1", "true")
 
 
-def _wrong_others(found: Installation) -> Iterator[Finding]:
+def _wrong_others(found: Installation) -> Iterator[Misfit]:
     """Yields other packages that don't fit the installed TensorFlow."""
     tensorflow, protobuf = (found.versions.get(name) for name in ("tensorflow", "protobuf"))
     if found.has("tensorflow", (2, 20), (2, 21)) and found.has("protobuf", (7, 0)):
@@ -124,10 +124,10 @@ def _wrong_others(found: Installation) -> Iterator[Finding]:
             f"TensorFlow {tensorflow} can't write a graph with protobuf {protobuf}: its "
             "write_graph passes float_format, which 7 dropped."
         )
-        yield Finding(Level.PROBLEM, "protobuf", text, 'pip install "protobuf<7"')
+        yield Misfit(Level.PROBLEM, "protobuf", text, 'pip install "protobuf<7"')
     if found.has("tensorflow", (2, 21)) and "tensorboard" not in found.versions:
         text = "tf.summary.scalar needs TensorBoard, which TensorFlow 2.21 no longer installs."
-        yield Finding(Level.PROBLEM, "tensorboard", text, "pip install tensorboard")
+        yield Misfit(Level.PROBLEM, "tensorboard", text, "pip install tensorboard")
     if found.has("tensorflow", (2, 16)) and "tensorflow-estimator" in found.versions:
         text = (
             f"tensorflow_estimator {found.versions['tensorflow-estimator']} fails at import with "
@@ -137,15 +137,15 @@ def _wrong_others(found: Installation) -> Iterator[Finding]:
             "pip uninstall tensorflow-estimator; `python -m estimator_spec run` and install() put "
             "its names back"
         )
-        yield Finding(Level.NOTE, "tensorflow-estimator", text, cure)
+        yield Misfit(Level.NOTE, "tensorflow-estimator", text, cure)
     has_recommenders = "tensorflow-recommenders" in found.versions
     if has_recommenders and found.has("tensorflow", (2, 16)) and not _selects_legacy_keras(found):
         text = "PartialTPUEmbedding of tensorflow-recommenders can't be imported with Keras 3."
         cure = f"set {_KERAS_VARIABLE}=1 before its program starts"
-        yield Finding(Level.NOTE, "tensorflow-recommenders", text, cure)
+        yield Misfit(Level.NOTE, "tensorflow-recommenders", text, cure)
 
 
-def _wrong_for_names(found: Installation, names: Collection[str]) -> Iterator[Finding]:
+def _wrong_for_names(found: Installation, names: Collection[str]) -> Iterator[Misfit]:
     """Yields what breaks names that a program uses."""
     module = "tensorflow.tpu.experimental.embedding."
     is_affected = found.has("tensorflow", (2, 21), (2, 22)) and found.has("protobuf", (7, 34))
@@ -156,10 +156,10 @@ def _wrong_for_names(found: Installation, names: Collection[str]) -> Iterator[Fi
             "got a boolean). Those that estimator_spec.convert returns don't."
         )
         cure = 'pip install "protobuf<7.34", if the program makes such optimizers'
-        yield Finding(Level.NOTE, "protobuf", text, cure)
+        yield Misfit(Level.NOTE, "protobuf", text, cure)
 
 
-def _unmet_requirements(found: Installation) -> Iterator[Finding]:
+def _unmet_requirements(found: Installation) -> Iterator[Misfit]:
     """Yields requirements of the shown distributions, on each other, that aren't met."""
     for owner, requirements in found.requirements.items():
         extras = [""]
@@ -180,7 +180,7 @@ def _unmet_requirements(found: Installation) -> Iterator[Finding]:
                 continue
             wanted = f"{requirement.name}{requirement.specifier}"
             there = "none" if version is None else version
-            yield Finding(
+            yield Misfit(
                 Level.PROBLEM,
                 name,
                 f"{owner} {found.versions[owner]} needs {wanted}; {there} is installed.",

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from estimator_spec.core.common import command_line, quiet_start
 from estimator_spec.core.common.terminal import format_table
-from estimator_spec.legacy.doctor.breakages import Finding, Level, diagnose
+from estimator_spec.legacy.doctor.breakages import Level, Misfit, diagnose
 from estimator_spec.legacy.doctor.installation import SHOWN, Installation, read_installation
 from estimator_spec.legacy.doctor.script_names import ScriptNames, read_names
 from estimator_spec.legacy.program_source.program_files import Program
@@ -27,7 +27,7 @@ _MAX_NAMES = 12
 
 def format_text(
     installation: Installation,
-    findings: Sequence[Finding],
+    findings: Sequence[Misfit],
     engine: str | None,
     names: ScriptNames | None,
     script: str,
@@ -71,14 +71,14 @@ def _name_lines(names: ScriptNames, script: str, has_problems: bool) -> Iterator
         yield "  Change what is refused, as said, before it runs."
 
 
-def _failed_start() -> Iterator[Finding]:
+def _failed_start() -> Iterator[Misfit]:
     """Yields what is wrong if TensorFlow can't be imported."""
     try:
         quiet_start.import_tensorflow()
         importlib.import_module("tensorflow")
     except Exception as error:  # whatever a broken installation raises
         text = f"Importing TensorFlow fails: {type(error).__name__}: {error}"
-        yield Finding(Level.PROBLEM, "tensorflow", text, "install it anew")
+        yield Misfit(Level.PROBLEM, "tensorflow", text, "install it anew")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -58,18 +58,18 @@ def read_names(program: Program) -> ScriptNames:
         for result, each, _ in tried
         if not result.is_supported and not program_api.uses_tf1_names(each)
     ]
-    refused = check.Outcome.REFUSED
+    refused = check.NameOutcome.REFUSED
     result, found, option = min(
         tried,
         key=lambda each: (_num_missing(each[0]), -len(each[0].files), each[0].count(refused)),
     )
     findings = sorted(result.findings, key=lambda finding: finding.outcome is not refused)
     return ScriptNames(
-        {outcome.value: result.count(outcome) for outcome in check.Outcome},
+        {outcome.value: result.count(outcome) for outcome in check.NameOutcome},
         tuple(
             f"{finding.place}: {finding.outcome.value}: {finding.name}. {finding.text}"
             for finding in findings
-            if finding.outcome is not check.Outcome.RESTORED
+            if finding.outcome is not check.NameOutcome.RESTORED
         ),
         result.is_supported,
         result.files,

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from estimator_spec.core.common import command_line
 from estimator_spec.legacy.migrate import files, reports, runner, verification
-from estimator_spec.legacy.migrate.migration import Options
-from estimator_spec.legacy.migrate.results import Changed, Failed, Kind, Result
-from estimator_spec.legacy.migrate.rule import Target
+from estimator_spec.legacy.migrate.migration import MigrationOptions
+from estimator_spec.legacy.migrate.results import Changed, Failed, Result, Subject
+from estimator_spec.legacy.migrate.rule import MigrationTarget
 from estimator_spec.legacy.migrate.rules import RULES
 
 _EPILOG = """\
@@ -46,7 +46,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     if options.list_rules:
         for rule in RULES:
-            targets = ", ".join(target.value for target in Target if target in rule.targets)
+            targets = ", ".join(
+                target.value for target in MigrationTarget if target in rule.targets
+            )
             sys.stdout.write(f"{rule.name:<20} {rule.summary} ({targets})\n")
         return 0
     if options.to == _KERAS:
@@ -57,13 +59,15 @@ def main(arguments: Sequence[str]) -> int:
         )
     if not options.paths:
         parser.error("the following arguments are required: PATH")
-    if options.verify and options.to != Target.SHIM.value:
+    if options.verify and options.to != MigrationTarget.SHIM.value:
         parser.error(
             f"--verify runs what --to shim writes. A program rewritten --to {options.to} needs its "
             "training loop first: compare its checkpoints then, by `compare OLD NEW`."
         )
     try:
-        rules = Options(Target(options.to), frozenset(options.only), options.markers)
+        rules = MigrationOptions(
+            MigrationTarget(options.to), frozenset(options.only), options.markers
+        )
         found = list(files.find(options.paths, options.outtree))
         if options.outtree:
             files.check_places(found, options.outtree, options.overwrite)
@@ -96,8 +100,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = command_line.new_parser("migrate", description, _EPILOG)
     add = parser.add_argument
     add("paths", nargs="*", metavar="PATH", help="a Python file, a notebook, or a directory")
-    targets = [*(target.value for target in Target), _KERAS]
-    add("--to", choices=targets, default=Target.SHIM.value, help="the target; default: shim")
+    targets = [*(target.value for target in MigrationTarget), _KERAS]
+    add(
+        "--to",
+        choices=targets,
+        default=MigrationTarget.SHIM.value,
+        help="the target; default: shim",
+    )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--diff", action="store_true", help="show the changes (the default)")
     mode.add_argument("--write", action="store_true", help="change the files")
@@ -110,7 +119,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", action="append", default=[], metavar="RULE", help="apply this rule; repeatable")
     add("--list-rules", action="store_true", help="list the rules")
     add("--markers", action="store_true", help="add a comment where an old name remains")
-    add("--jobs", type=_positive, default=1, metavar="N", help="number of processes")
+    add(
+        "--jobs",
+        type=command_line.number_from(1),
+        default=1,
+        metavar="N",
+        help="number of processes",
+    )
     add("--json", action="store_true", help="print the report as JSON")
     add(
         "--verify",
@@ -120,13 +135,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--verify-options", default="", metavar="TEXT", help="options of `compare` for --verify")
     add("--root", default=".", metavar="DIR", help="directory of the program that --verify runs")
     return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is no positive number")
-    return number
 
 
 def _written(result: Result, relative: str, tree: str | None) -> Result:
@@ -160,7 +168,7 @@ def _status(results: Sequence[Result], is_diff: bool) -> int:
     if any(isinstance(result, Failed) for result in results):
         return 3
     remains = any(
-        finding.kind is Kind.NOT_REWRITTEN
+        finding.kind is Subject.NOT_REWRITTEN
         for result in results
         for finding in reports.findings_of(result)
     )

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from estimator_spec.legacy.migrate.edits import Lines
 from estimator_spec.legacy.migrate.handling import handling_of
-from estimator_spec.legacy.migrate.program import Binding, Form, Program, Unfollowed, Use
-from estimator_spec.legacy.migrate.results import Finding, Kind
+from estimator_spec.legacy.migrate.program import Binding, BoundUse, Form, ParsedModule, Unfollowed
+from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.migrate.rule import Replacement
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate, OldName, find
@@ -26,7 +26,7 @@ _CONTRIB = "running-before-touching-a-line"
 
 
 @dataclass
-class Plan:
+class Decisions:
     """Decisions about a program, made before its text is edited."""
 
     # Uses that are replaced up to an offset, by a public name or by a call of `restored`.
@@ -54,7 +54,7 @@ class Decider:
 
     def __init__(
         self,
-        program: Program,
+        program: ParsedModule,
         tree: ast.Module,
         rules: Mapping[Fate, str],
         replacements: Sequence[tuple[str, Replacement]] = (),
@@ -64,7 +64,7 @@ class Decider:
         self._replacements = replacements
         self._lines = Lines(program.source)
         self._handling = handling_of(program, tree)
-        self._plan = Plan()
+        self._plan = Decisions()
         self._missing: set[int] = set()  # bindings of imports that fail, as the program expects
         self._annotations = _annotations(tree, self._lines)
         self._quoted = _quoted_names(tree)
@@ -72,7 +72,7 @@ class Decider:
         self._libraries: dict[str, dict[str, int]] = {}  # names by library, with an offset of each
         self._findings: set[Finding] = set()
 
-    def decide(self) -> tuple[Plan, tuple[Finding, ...]]:
+    def decide(self) -> tuple[Decisions, tuple[Finding, ...]]:
         """Returns the decisions, and findings about old names that remain or need something."""
         bindings = enumerate(self._program.bindings)
         self._missing = {index for index, binding in bindings if self._is_missing(binding)}
@@ -121,7 +121,7 @@ class Decider:
     def _start(self, binding: Binding) -> int:
         return self._program.statements[binding.statement].start
 
-    def _decide_use(self, index: int, use: Use) -> None:
+    def _decide_use(self, index: int, use: BoundUse) -> None:
         bindings = zip(use.bindings, use.names, strict=True)
         known = [(binding, name) for binding, name in bindings if binding not in self._missing]
         if not known:
@@ -152,11 +152,11 @@ class Decider:
                 full = ".".join(parts[:replaced])
                 self._plan.restored[index] = (use.ends[replaced - bound], full, old)
 
-    def _is_annotation(self, use: Use) -> bool:
+    def _is_annotation(self, use: BoundUse) -> bool:
         """Returns whether a use is in an annotation."""
         return any(start <= use.start < end for start, end in self._annotations)
 
-    def _decide_annotation(self, index: int, use: Use, binding: int, old: OldName) -> None:
+    def _decide_annotation(self, index: int, use: BoundUse, binding: int, old: OldName) -> None:
         """Decides on a name in an annotation: type checkers take names, and no calls."""
         bound = self._program.bindings[binding]
         length = len(bound.full.split("."))
@@ -168,7 +168,7 @@ class Decider:
         else:
             self._plan.public[index] = (use.ends[old.length - length], _at_home(old))
 
-    def _decide_missing(self, use: Use) -> None:
+    def _decide_missing(self, use: BoundUse) -> None:
         """Reports a use of a name that nothing binds today, unless the program tests for that."""
         old = self._read_name(use.names[0], use.start)
         if old is not None and not self._does_without(use.bindings, use.start):
@@ -204,7 +204,7 @@ class Decider:
             reason = f"{first}{more} {verb} from {library}: pip install {_PACKAGES[library]}."
             place = self._lines.position(offsets[first])
             rule = self._rules[Fate.LIBRARY]
-            self._findings.add(Finding(*place, rule, reason, _CONTRIB, Kind.TO_INSTALL))
+            self._findings.add(Finding(*place, rule, reason, _CONTRIB, Subject.TO_INSTALL))
 
     def _report_unfollowed(self, each: Unfollowed) -> None:
         """Reports a place where an old name may be read in a way that isn't followed."""
@@ -272,7 +272,7 @@ class Decider:
             plan.assigned[index] = old
             self._report_old_name(statement.start, binding.full, old, is_used)
 
-    def _decide_module(self, index: int, binding: Binding, uses: Iterable[Use]) -> None:
+    def _decide_module(self, index: int, binding: Binding, uses: Iterable[BoundUse]) -> None:
         """Decides on `import tensorflow.contrib.module`, which binds `tensorflow`."""
         old = self._bound_name(binding, binding.module)
         if old is None:

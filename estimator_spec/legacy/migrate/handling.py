@@ -8,10 +8,10 @@ import ast
 from estimator_spec.legacy import old_names
 from estimator_spec.legacy.handling import Handling
 from estimator_spec.legacy.migrate.edits import Lines
-from estimator_spec.legacy.migrate.program import Program
+from estimator_spec.legacy.migrate.program import ParsedModule
 
 
-def handling_of(program: Program, tree: ast.Module) -> Handling:
+def handling_of(program: ParsedModule, tree: ast.Module) -> Handling:
     """Returns the code of a program for missing names; places are offsets in its source."""
     lines = Lines(program.source)
     names = {(use.start, use.ends[-1]): use.names[0] for use in program.uses}

@@ -43,7 +43,7 @@ _FEATURE_COLUMNS = tuple(
 
 
 @dataclass(frozen=True)
-class Optimizer:
+class LiteralOptimizer:
     """An optimizer of tables.
 
     Attributes:
@@ -56,7 +56,7 @@ class Optimizer:
 
 
 @dataclass(frozen=True)
-class Table:
+class LiteralTable:
     """A table without an initializer.
 
     Attributes:
@@ -71,7 +71,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Feature:
+class LiteralFeature:
     """A feature without weights.
 
     Attributes:
@@ -87,9 +87,9 @@ class Feature:
 class LiteralSpec:
     """Tables and features of a spec, by their keys, and the optimizer of all tables."""
 
-    optimizer: Optimizer
-    tables: dict[str, Table] = field(default_factory=dict)
-    features: dict[str, Feature] = field(default_factory=dict)
+    optimizer: LiteralOptimizer
+    tables: dict[str, LiteralTable] = field(default_factory=dict)
+    features: dict[str, LiteralFeature] = field(default_factory=dict)
 
 
 class _OtherError(Exception):
@@ -99,12 +99,12 @@ class _OtherError(Exception):
 def read(tree: SourceTree, call: ast.Call) -> LiteralSpec | None:
     """Returns the contents of a call of `EmbeddingConfigSpec`, or None if they aren't literals."""
     try:
-        return _Reader(tree).spec(call)
+        return _SpecReader(tree).spec(call)
     except (_OtherError, ValueError, TypeError, SyntaxError):
         return None
 
 
-class _Reader:
+class _SpecReader:
     def __init__(self, tree: SourceTree) -> None:
         self._tree = tree
 
@@ -122,7 +122,7 @@ class _Reader:
                 found.tables[key] = self._table(node)
             for key, node in self._items(given["feature_to_config_dict"]):
                 values = self._literals(self._call(node, "estimator_spec.FeatureConfig"), _FEATURE)
-                found.features[key] = Feature(
+                found.features[key] = LiteralFeature(
                     values["table_id"], values.get("max_sequence_length", 0)
                 )
         else:
@@ -131,7 +131,7 @@ class _Reader:
             raise _OtherError
         return found
 
-    def _table(self, node: ast.expr) -> Table:
+    def _table(self, node: ast.expr) -> LiteralTable:
         values = self._literals(self._call(node, "estimator_spec.TableConfig"), _TABLE)
         return _make_table(values, values["vocabulary_size"])
 
@@ -153,7 +153,7 @@ class _Reader:
         (rows,) = {rows for _, rows in read}
         found.tables[table] = _make_table(values, rows)
         for key, steps in zip(keys, lengths, strict=True):
-            found.features[key] = Feature(table, steps)
+            found.features[key] = LiteralFeature(table, steps)
 
     def _column(self, node: ast.expr) -> tuple[str, tuple[dict[str, ast.expr], dict[str, Any]]]:
         """Returns the function of a column, its arguments, and those that must be literals."""
@@ -176,7 +176,7 @@ class _Reader:
         values = self._literals(call, _IDENTITY)
         return values["key"], values["num_buckets"]
 
-    def _optimizer(self, node: ast.expr | None) -> Optimizer:
+    def _optimizer(self, node: ast.expr | None) -> LiteralOptimizer:
         call = None if node is None else self._tree.value_of(node)
         if not isinstance(call, ast.Call):
             raise _OtherError
@@ -186,7 +186,7 @@ class _Reader:
         values = self._literals(call, _OPTIMIZERS[kind])
         if not isinstance(values.get("learning_rate"), int | float):
             raise _OtherError
-        return Optimizer(kind, values)
+        return LiteralOptimizer(kind, values)
 
     def _call(self, node: ast.expr, name: str) -> ast.Call:
         """Returns the call of a function that an expression is."""
@@ -231,8 +231,8 @@ class _Reader:
             yield literal, value
 
 
-def _make_table(values: dict[str, Any], rows: Any) -> Table:
-    table = Table(rows, values["dimension"], values.get("combiner", "mean"))
+def _make_table(values: dict[str, Any], rows: Any) -> LiteralTable:
+    table = LiteralTable(rows, values["dimension"], values.get("combiner", "mean"))
     numbers = type(table.rows) is type(table.width) is int
     if not numbers or table.combiner is None or values.get("initializer") is not None:
         raise _OtherError

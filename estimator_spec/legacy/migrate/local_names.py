@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from estimator_spec.legacy.migrate.edits import Lines
-from estimator_spec.legacy.migrate.program import Binding, Form, Program
+from estimator_spec.legacy.migrate.program import Binding, Form, ParsedModule
 
 TF1 = "tensorflow.compat.v1"
 
@@ -24,7 +24,7 @@ class LocalNames:
 
     def __init__(
         self,
-        program: Program,
+        program: ParsedModule,
         dropped: Iterable[int] = (),
         others: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
@@ -38,7 +38,7 @@ class LocalNames:
         self._roots: set[str] = set()  # first parts of new imports without `as`
 
     @staticmethod
-    def _is_usable(binding: Binding, program: Program) -> bool:
+    def _is_usable(binding: Binding, program: ParsedModule) -> bool:
         """Returns whether a binding has one meaning in the whole program."""
         others = [b for b in program.bindings if b.local == binding.local]
         return (

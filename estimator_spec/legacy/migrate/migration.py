@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 
 from estimator_spec.legacy import program_api
 from estimator_spec.legacy.migrate import edits, remaining, rewriting, syntax
-from estimator_spec.legacy.migrate.program import Program
-from estimator_spec.legacy.migrate.programs import Place
+from estimator_spec.legacy.migrate.program import ParsedModule
+from estimator_spec.legacy.migrate.programs import ProgramPlace
 from estimator_spec.legacy.migrate.results import Finding, Rewrite
-from estimator_spec.legacy.migrate.rule import Rule, Target
-from estimator_spec.legacy.migrate.rules import RULES
+from estimator_spec.legacy.migrate.rule import MigrationRule, MigrationTarget
+from estimator_spec.legacy.migrate.rules import RULES, tf1_api
 
 SKIP = "# migrate: skip-file"
 
 
 @dataclass(frozen=True)
-class Options:
+class MigrationOptions:
     """Options of a migration.
 
     Attributes:
@@ -31,18 +31,18 @@ class Options:
         place: the module's place in its program.
     """
 
-    target: Target = Target.SHIM
+    target: MigrationTarget = MigrationTarget.SHIM
     only: frozenset[str] = frozenset()
     markers: bool = False
     exported: frozenset[str] = frozenset()
-    place: Place = field(default_factory=Place)
+    place: ProgramPlace = field(default_factory=ProgramPlace)
 
     def __post_init__(self) -> None:
         unknown = sorted(self.only - {rule.name for rule in RULES})
         if unknown:
             raise ValueError(f"there is no rule {', '.join(unknown)}; --list-rules lists them all")
 
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[MigrationRule, ...]:
         """Returns the rules to apply."""
         return tuple(
             rule
@@ -66,7 +66,7 @@ class Migrated:
     findings: tuple[Finding, ...] = ()
 
 
-def migrate(source: str, options: Options = Options()) -> Migrated:
+def migrate(source: str, options: MigrationOptions = MigrationOptions()) -> Migrated:
     """Rewrites the source of a module.
 
     >>> print(migrate("from tensorflow.contrib.tpu import TPUConfig").source)
@@ -85,20 +85,26 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
     )
     rules, target = options.rules(), options.target
     found = [finding for rule in rules for finding in rule.findings(program, target)]
-    changed = frozenset[int]().union(*(rule.changes(program) for rule in rules))
     added = [(rule.name, each) for rule in rules for each in rule.adds(program, target)]
-    program = _with_tf1(program, changed)
-    replaced = [(rule.name, edit) for rule in rules for edit in rule.edits(program, target)]
+    # What a name means doesn't depend on the rules that are applied.
+    of_tf1 = tf1_api.changed_bindings(program)
+    read = _with_tf1(program, of_tf1)
+    if tf1_api.RULE in rules:
+        program = read
+    else:
+        found += tf1_api.left_out(program)
+        of_tf1 = frozenset()
+    replaced = [(rule.name, edit) for rule in rules for edit in rule.edits(read, target)]
     by_fate = {fate: rule.name for rule in rules for fate in rule.fates}
-    rewriter = rewriting.Rewriter(program, by_fate, changed, added, replaced)
+    rewriter = rewriting.Rewriter(read, program, by_fate, of_tf1, added, replaced)
     done, findings = rewriter.run()
     findings = tuple(sorted({*findings, *found}))
-    if not options.only:
-        result = parsed
-        if done:
-            result = syntax.parse(edits.apply(source, done), place.neighbours, place.api)
-        remain = remaining.findings(source, done, result, program.api, findings)
-        findings = tuple(sorted({*findings, *remain}))
+    result = parsed
+    if done:
+        result = syntax.parse(edits.apply(source, done), place.neighbours, place.api)
+    left = {fate: rule.name for rule in RULES if rule not in rules for fate in rule.fates}
+    remain = remaining.findings(source, done, result, program.api, findings, left)
+    findings = tuple(sorted({*findings, *remain}))
     if options.markers:
         done = (*done, *rewriting.markers(program, findings))
     if "\r\n" in source:
@@ -111,7 +117,7 @@ def migrate(source: str, options: Options = Options()) -> Migrated:
     return Migrated(new, edits.rewrites(source, done), findings)
 
 
-def _with_tf1(program: Program, bindings: Collection[int]) -> Program:
+def _with_tf1(program: ParsedModule, bindings: Collection[int]) -> ParsedModule:
     """Returns a program whose bindings of `tensorflow` are those of TensorFlow 1's API."""
     if not bindings:
         return program

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from estimator_spec.legacy.migrate import notebook_magics, shell_text
 from estimator_spec.legacy.migrate.edits import Lines
-from estimator_spec.legacy.migrate.migration import Migrated, Options, migrate
+from estimator_spec.legacy.migrate.migration import Migrated, MigrationOptions, migrate
 from estimator_spec.legacy.migrate.notebook_text import Cell, code_cells, replace_sources
 from estimator_spec.legacy.migrate.results import Finding, Rewrite
 from estimator_spec.legacy.program_source import syntax_advice
@@ -24,7 +24,7 @@ _RULE = "old-names"
 _GUIDE = "rewriting-a-program"
 
 
-def migrate_notebook(text: str, options: Options) -> Migrated:
+def migrate_notebook(text: str, options: MigrationOptions) -> Migrated:
     """Rewrites the code cells of a notebook.
 
     Returns:

@@ -15,7 +15,7 @@ _SAME_LINE = re.compile(r"[ \t\f]*;(?:[ \t\f;]|\\\r?\n)*")
 
 
 @dataclass(frozen=True)
-class Place:
+class InsertionPlace:
     """A place for new statements of the module.
 
     Attributes:
@@ -41,7 +41,7 @@ class Place:
         return "\n" * missing + "".join(f"{statement}\n" for statement in statements)
 
 
-class Placement:
+class ImportPlacement:
     """Places in a source.
 
     Args:
@@ -61,11 +61,11 @@ class Placement:
         self._first = self._before(first, start)
         self._later = self._first if later == first else self._behind(later)
 
-    def for_imports(self) -> Place:
+    def for_imports(self) -> InsertionPlace:
         """Returns the place of new imports: before the first of the given ones."""
         return self._first
 
-    def after_imports(self) -> Place:
+    def after_imports(self) -> InsertionPlace:
         """Returns the place after the imports that follow."""
         return self._later
 
@@ -105,21 +105,23 @@ class Placement:
         """Returns the number of the module's statement that has an offset."""
         return sum(start <= offset for start, _ in self._statements) - 1
 
-    def _before(self, number: int, earliest: int) -> Place:
+    def _before(self, number: int, earliest: int) -> InsertionPlace:
         """Returns the place before a statement, and before its line if that is late enough."""
         if number == len(self._statements):
             return self._behind(number)
         first = self._first_in_line(number)
         if first < earliest:
-            return Place(self._statements[number][0], in_line=True)
-        return Place(self._lines.start_of_line(self._statements[first][0]))
+            return InsertionPlace(self._statements[number][0], in_line=True)
+        return InsertionPlace(self._lines.start_of_line(self._statements[first][0]))
 
-    def _behind(self, number: int) -> Place:
+    def _behind(self, number: int) -> InsertionPlace:
         """Returns the place after the statement before this one."""
         is_last = number == len(self._statements)
         if not is_last and self._first_in_line(number) < number:
-            return Place(self._statements[number][0], in_line=True)
-        return Place(self._lines.end_of_line(self._statements[number - 1][1] if number else 0))
+            return InsertionPlace(self._statements[number][0], in_line=True)
+        return InsertionPlace(
+            self._lines.end_of_line(self._statements[number - 1][1] if number else 0)
+        )
 
     def _first_in_line(self, number: int) -> int:
         """Returns the number of the first statement in the line of a statement."""

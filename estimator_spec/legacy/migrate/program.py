@@ -14,7 +14,7 @@ from estimator_spec.legacy.program_source.names import ROOTS as ROOTS
 NO_LITERAL = object()
 
 
-class Api(enum.Enum):
+class ModuleApi(enum.Enum):
     """API of TensorFlow that `import tensorflow` gives a module; either of two programs decides."""
 
     TF1 = "TensorFlow 1"
@@ -61,7 +61,7 @@ class Binding:
             of the program.
         full: the full dotted name of what it is bound to.
         module: the module that the statement imports, or that of the program that has the name.
-        statement: index of the statement in `Program.statements`.
+        statement: index of the statement in `ParsedModule.statements`.
         in_function: the name is bound when a function runs.
         in_class: it is an attribute of a class.
         origin: index of the binding that an alias is one of; None for an import.
@@ -85,7 +85,7 @@ class Binding:
 
 
 @dataclass(frozen=True)
-class Use:
+class BoundUse:
     """An expression `name.attribute…` whose name is bound by an import.
 
     Attributes:
@@ -128,11 +128,11 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Call:
+class FollowedCall:
     """A call of a name of `ROOTS`, or of a method whose name is in `METHODS`.
 
     Attributes:
-        use: index of the called expression in `Program.uses`; None for a method of another object.
+        use: index of the called expression in `ParsedModule.uses`; None for a method of an object.
         method: the last part of the called name.
         start: offset of the called expression.
         end: offset after the closing parenthesis.
@@ -184,7 +184,7 @@ METHODS = frozenset({"batch", "export_saved_model", "padded_batch"})
 
 
 @dataclass(frozen=True)
-class Program:
+class ParsedModule:
     """A parsed source file.
 
     Attributes:
@@ -208,16 +208,16 @@ class Program:
     source: str
     statements: tuple[Statement, ...] = ()
     bindings: tuple[Binding, ...] = ()
-    uses: tuple[Use, ...] = ()
-    calls: tuple[Call, ...] = ()
+    uses: tuple[BoundUse, ...] = ()
+    calls: tuple[FollowedCall, ...] = ()
     mixed: frozenset[int] = frozenset()
     names: frozenset[str] = frozenset()
     exported: frozenset[str] = frozenset()
     unfollowed: tuple[Unfollowed, ...] = ()
     by_strings: bool = False
     tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
-    api: Api = Api.TF2
-    mains: Mapping[Api, tuple[str, ...]] = field(default_factory=dict)
+    api: ModuleApi = ModuleApi.TF2
+    mains: Mapping[ModuleApi, tuple[str, ...]] = field(default_factory=dict)
     starts: bool = True
     left: frozenset[str] = frozenset()
 
@@ -226,11 +226,11 @@ class Program:
         origin = self.bindings[binding].origin
         return binding if origin is None else self.import_of(origin)
 
-    def name_of(self, call: Call) -> str:
+    def name_of(self, call: FollowedCall) -> str:
         """Returns the full dotted name that a call calls; '' for a method."""
         return "" if call.use is None else self.uses[call.use].names[0]
 
-    def calls_of(self, *last_names: str) -> Iterator[tuple[Call, str]]:
+    def calls_of(self, *last_names: str) -> Iterator[tuple[FollowedCall, str]]:
         """Yields the calls of names of `ROOTS` that end with one of these, and the full names."""
         for call in self.calls:
             if call.use is not None and call.method in last_names:

@@ -18,17 +18,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from estimator_spec.legacy import program_api, program_names
-from estimator_spec.legacy.migrate.program import Api
+from estimator_spec.legacy.migrate.program import ModuleApi
 from estimator_spec.legacy.program_source import program_files
 from estimator_spec.legacy.program_source.modules import Modules, Recorded, Summary
-from estimator_spec.legacy.program_source.names import Names
+from estimator_spec.legacy.program_source.names import ModuleNames
 from estimator_spec.legacy.program_source.program_files import Program, Sources
 
 _EAGER = ("tensorflow.enable_eager_execution", "tensorflow.enable_v2_behavior")
 
 
 @dataclass(frozen=True)
-class Place:
+class ProgramPlace:
     """A module's place in its program.
 
     Attributes:
@@ -39,8 +39,8 @@ class Place:
         neighbours: the modules that it imports.
     """
 
-    api: Api | None = None
-    mains: Mapping[Api, tuple[str, ...]] = field(default_factory=dict)
+    api: ModuleApi | None = None
+    mains: Mapping[ModuleApi, tuple[str, ...]] = field(default_factory=dict)
     starts: bool = True
     left: frozenset[str] = frozenset()
     neighbours: Recorded | None = None
@@ -118,17 +118,19 @@ class Programs:
         file = self._files[path]
         return file.tests_name or (file.does_something and path not in imported)
 
-    def _api(self, files: Iterable[str]) -> Api:
-        return Api.TF1 if any(self._files[path].is_of_tf1 for path in files) else Api.TF2
+    def _api(self, files: Iterable[str]) -> ModuleApi:
+        return (
+            ModuleApi.TF1 if any(self._files[path].is_of_tf1 for path in files) else ModuleApi.TF2
+        )
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> ProgramPlace:
         """Returns the place of a file."""
         path = os.path.realpath(path)
         file = self._files.get(path)
         if file is None:
-            return Place()
+            return ProgramPlace()
         mains = [main for main in self._mains if path in self._reached[main]]
-        if not mains and self._api(self._reached[path]) is Api.TF2:
+        if not mains and self._api(self._reached[path]) is ModuleApi.TF2:
             mains = self._around(path)
         mains = mains or [path]
         by_api = {
@@ -137,14 +139,16 @@ class Programs:
                 for main in mains
                 if self._mains.get(main) is api
             )
-            for api in (Api.TF1, Api.TF2)
+            for api in (ModuleApi.TF1, ModuleApi.TF2)
         }
         apis = {self._mains.get(main) or self._api(self._reached[main]) for main in mains}
         if not self._mains:
             apis = {self._api(self._reached.keys() & self._shown.keys())}
-        api = Api.EITHER if len(apis) > 1 else apis.pop()
+        api = ModuleApi.EITHER if len(apis) > 1 else apis.pop()
         left = {name for name, path in file.imports.items() if path and path not in self._shown}
-        return Place(api, by_api, self._starts(path, mains), frozenset(left), file.neighbours)
+        return ProgramPlace(
+            api, by_api, self._starts(path, mains), frozenset(left), file.neighbours
+        )
 
     def _around(self, path: str) -> list[str]:
         """Returns the main files of the smallest directory around a file that has one."""
@@ -188,7 +192,7 @@ def _beside(paths: Collection[str]) -> Iterator[str]:
                     yield path
 
 
-def _file(names: Names, neighbours: Recorded, modules: Mapping[str, str]) -> _File:
+def _file(names: ModuleNames, neighbours: Recorded, modules: Mapping[str, str]) -> _File:
     uses = list(program_names.uses(names))
     body = names.tree.body
     return _File(

@@ -9,13 +9,13 @@ as handled.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from estimator_spec.legacy import old_names, program_api, tensorflow_names, unsupported_names
 from estimator_spec.legacy.migrate.edits import Edit, Lines, old_offset
 from estimator_spec.legacy.migrate.handling import handling_of
-from estimator_spec.legacy.migrate.program import Api, Form, Program
-from estimator_spec.legacy.migrate.results import Finding, Kind
+from estimator_spec.legacy.migrate.program import Form, ModuleApi, ParsedModule
+from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.migrate.rules import tf1_arguments
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate
@@ -28,7 +28,12 @@ _KERAS = ("tensorflow.keras.", "tensorflow.compat.v2.keras.")
 
 
 def findings(
-    source: str, done: Sequence[Edit], result: Program, api: Api, known: Sequence[Finding]
+    source: str,
+    done: Sequence[Edit],
+    result: ParsedModule,
+    api: ModuleApi,
+    known: Sequence[Finding],
+    left: Mapping[Fate, str],
 ) -> Iterator[Finding]:
     """Yields a finding for each remaining name that no other finding is about.
 
@@ -38,16 +43,20 @@ def findings(
         result: the result.
         api: the API that the module was written for.
         known: the findings of the rules.
+        left: the rules that weren't applied, by the fates of the names that they are for.
     """
     lines = Lines(source)
     said: dict[int, list[str]] = {}
     for finding in known:
-        if finding.kind is Kind.NOT_REWRITTEN:
+        if finding.kind is Subject.NOT_REWRITTEN:
             said.setdefault(finding.line, []).append(finding.reason)
     for offset, name, reason in sorted(set(_find(result, api))):
         line, column = lines.position(old_offset(done, offset))
         if not any(_is_about(text, name) for text in said.get(line, ())):
             said.setdefault(line, []).append(name)
+            old = old_names.find(name)
+            if old is not None and old.fate in left:
+                reason += f" The rule {left[old.fate]} is for it."
             yield Finding(line, column, NAME, f"{name} {reason}", _GUIDE)
 
 
@@ -58,7 +67,7 @@ def _is_about(text: str, name: str) -> bool:
     return any(".".join(parts[:end]) in words for end in range(3, len(parts) + 1)) or name in words
 
 
-def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
+def _find(program: ParsedModule, api: ModuleApi) -> Iterator[tuple[int, str, str]]:
     """Yields offset and full name of each name that is missing, and what is known of it."""
     tree = program.tree
     handling = handling_of(program, tree)
@@ -71,7 +80,10 @@ def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
                 yield start, name, reason
     for use in program.uses:
         for number, name in zip(use.bindings, use.names, strict=True):
-            if program.bindings[program.import_of(number)].form is Form.OWN and api is Api.TF1:
+            if (
+                program.bindings[program.import_of(number)].form is Form.OWN
+                and api is ModuleApi.TF1
+            ):
                 name = program_api.name_in_tf1(name)
             if _is_read_of_tensorflow(program.bindings[number].full, name):
                 if not handling.handles_read(name, use.start):
@@ -87,12 +99,8 @@ def _find(program: Program, api: Api) -> Iterator[tuple[int, str, str]]:
         is_gone = old is not None and old.fate is Fate.GONE
         if old is not None and is_gone and not handling.handles_read(each.name, each.offset):
             yield each.offset, each.name, f"may be read here. {old.advice}"
-    for call, argument, now in tf1_arguments.renamed(program):
-        reason = f"has no argument {argument.keyword} in TensorFlow 2: use {now}."
-        yield call.line_of, program.name_of(call), reason
-    for call, argument, now in tf1_arguments.renamed_in_version_1(program):
-        reason = f"has had no argument {argument.keyword} since TensorFlow 1.0: use {now}."
-        yield call.line_of, program.name_of(call), reason
+    for call, _, argument in tf1_arguments.renamed(program):
+        yield call.line_of, program.name_of(call), argument.reason
     lines = Lines(program.source)
     for node, name in _restored(tree):
         if _is_stand_in(name):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from estimator_spec.legacy.guide_pages import find_page
-from estimator_spec.legacy.migrate.results import Changed, Failed, Finding, Kind, Result, Skipped
+from estimator_spec.legacy.migrate.results import Changed, Failed, Finding, Result, Skipped, Subject
 
 GUIDE = "migration_guide.md"
 
@@ -58,7 +58,7 @@ def total(results: Sequence[Result]) -> str:
     kinds = Counter(finding.kind for result in results for finding in findings_of(result))
     of_files = ", ".join(f"{counts[name]} {name}" for name in ("changed", "unchanged"))
     rest = "".join(f", {counts[name]} {name}" for name in ("skipped", "failed") if counts[name])
-    of_kinds = ", ".join(f"{kinds[kind]} {kind.value}" for kind in Kind)
+    of_kinds = ", ".join(f"{kinds[kind]} {kind.value}" for kind in Subject)
     return f"Files: {of_files}{rest}. Places to look at: {of_kinds}."
 
 

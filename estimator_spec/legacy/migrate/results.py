@@ -7,7 +7,7 @@ import enum
 from dataclasses import dataclass
 
 
-class Kind(enum.Enum):
+class Subject(enum.Enum):
     """Subject of a finding.
 
     NOT_REWRITTEN: an old name stays, or leads to a stand-in; a person has to edit the program.
@@ -39,7 +39,7 @@ class Finding:
     rule: str
     reason: str
     guide: str
-    kind: Kind = Kind.NOT_REWRITTEN
+    kind: Subject = Subject.NOT_REWRITTEN
     cell: int | None = None
 
     def place(self, path: str) -> str:

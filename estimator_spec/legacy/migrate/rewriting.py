@@ -7,13 +7,13 @@ import ast
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from estimator_spec.legacy.migrate.decisions import Decider, Plan
+from estimator_spec.legacy.migrate.decisions import Decider, Decisions
 from estimator_spec.legacy.migrate.edits import Edit, Lines
 from estimator_spec.legacy.migrate.local_names import LocalNames, other_imports
-from estimator_spec.legacy.migrate.placement import Placement
-from estimator_spec.legacy.migrate.program import Binding, Form, Program, Use
-from estimator_spec.legacy.migrate.results import Finding, Kind
-from estimator_spec.legacy.migrate.rule import Replacement, Statement
+from estimator_spec.legacy.migrate.placement import ImportPlacement
+from estimator_spec.legacy.migrate.program import Binding, BoundUse, Form, ParsedModule
+from estimator_spec.legacy.migrate.results import Finding, Subject
+from estimator_spec.legacy.migrate.rule import AddedCall, Replacement
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate
 
@@ -23,6 +23,7 @@ class Rewriter:
 
     Args:
         program: the program.
+        written: the same, with its bindings as they will be: `tensorflow` or TensorFlow 1's API.
         rules: name of the rule for each kind of name; others are left alone.
         tf1: indices of the bindings whose imports become those of TensorFlow 1's API.
         added: statements to add, each with the name of its rule.
@@ -31,20 +32,22 @@ class Rewriter:
 
     def __init__(
         self,
-        program: Program,
+        program: ParsedModule,
+        written: ParsedModule,
         rules: Mapping[Fate, str],
         tf1: Collection[int] = frozenset(),
-        added: Sequence[tuple[str, Statement]] = (),
+        added: Sequence[tuple[str, AddedCall]] = (),
         replacements: Sequence[tuple[str, Replacement]] = (),
     ) -> None:
         self._program = program
+        self._written = written
         self._rules = rules
         self._tf1 = tf1
         self._added = added
         self._replacements = replacements
         self._lines = Lines(program.source)
         self._tree = program.tree
-        self._plan = Plan()
+        self._plan = Decisions()
 
     def run(self) -> tuple[tuple[Edit, ...], tuple[Finding, ...]]:
         """Returns the edits, and findings about old names that remain or lead to stand-ins."""
@@ -52,7 +55,7 @@ class Rewriter:
         plan, findings = decider.decide()
         self._plan = plan
         gone = {*plan.dropped, *plan.renamed, *plan.assigned}
-        local_names = LocalNames(self._program, gone, other_imports(self._tree, self._lines))
+        local_names = LocalNames(self._written, gone, other_imports(self._tree, self._lines))
         edits = [
             *self._rule_edits(local_names),
             *self._use_edits(local_names),
@@ -66,7 +69,7 @@ class Rewriter:
         source, statements = self._program.source, self._program.statements
         bindings = [each for each in self._program.bindings if each.form is not Form.ALIAS]
         offsets = [statements[each.statement].start for each in bindings]
-        placement = Placement(source, self._tree, offsets)
+        placement = ImportPlacement(source, self._tree, offsets)
         first: list[str] = []
         later: list[str] = []
         for _, statement in self._added:
@@ -101,9 +104,9 @@ class Rewriter:
                 text = _restored(full, local_names, use.start, use.quote)
                 yield Edit(use.start, end, text, self._rules[old.fate])
 
-    def _root(self, use: Use) -> Binding | None:
+    def _root(self, use: BoundUse) -> Binding | None:
         """Returns the binding of a use, if it has one that stays."""
-        binding = self._program.bindings[use.bindings[0]]
+        binding = self._written.bindings[use.bindings[0]]
         gone = {*self._plan.dropped, *self._plan.assigned, *self._plan.renamed}
         return binding if len(use.bindings) == 1 and use.bindings[0] not in gone else None
 
@@ -208,14 +211,14 @@ def _block_sizes(tree: ast.Module) -> dict[int, int]:
 _MARKER = "# TODO(migrate): "
 
 
-def markers(program: Program, findings: Iterable[Finding]) -> Iterator[Edit]:
+def markers(program: ParsedModule, findings: Iterable[Finding]) -> Iterator[Edit]:
     """Yields comments above the statements with old names that a person has to look at."""
     lines = Lines(program.source)
     starts = [use.statement for use in program.uses]
     starts += [statement.start for statement in program.statements]
     seen = set()
     for finding in findings:
-        if finding.kind is not Kind.NOT_REWRITTEN:
+        if finding.kind is not Subject.NOT_REWRITTEN:
             continue
         at = lines.offset(finding.line, finding.column - 1)
         start = max((start for start in starts if start <= at), default=at)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from estimator_spec.legacy.migrate.edits import Lines
-from estimator_spec.legacy.migrate.program import Call, Program
-from estimator_spec.legacy.migrate.results import Finding, Kind
+from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
+from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.old_names import Fate, present_name
 
 
-class Target(enum.Enum):
+class MigrationTarget(enum.Enum):
     """System that a program is migrated to; the values are those of `--to`."""
 
     SHIM = "shim"
@@ -21,12 +21,12 @@ class Target(enum.Enum):
     KERAS_RS = "keras-rs"
 
 
-EVERY_TARGET = frozenset(Target)
-LEAVING = EVERY_TARGET - {Target.SHIM}
+EVERY_TARGET = frozenset(MigrationTarget)
+LEAVING = EVERY_TARGET - {MigrationTarget.SHIM}
 
 
 @dataclass(frozen=True)
-class Statement:
+class AddedCall:
     """A call without arguments that a rule adds after the imports.
 
     Attributes:
@@ -40,7 +40,7 @@ class Statement:
     first: bool = False
 
 
-def _nothing(program: Program, target: Target) -> tuple[()]:
+def _nothing(program: ParsedModule, target: MigrationTarget) -> tuple[()]:
     return ()
 
 
@@ -63,8 +63,13 @@ class Replacement:
     text: Callable[[Spell], str]
 
 
+def fixed(text: str) -> Callable[[Spell], str]:
+    """Returns the text of a replacement in which no module is named."""
+    return lambda spell: text
+
+
 @dataclass(frozen=True)
-class Rule:
+class MigrationRule:
     """A rule of a migration.
 
     Attributes:
@@ -73,7 +78,6 @@ class Rule:
         guide: section of migration_guide.md.
         targets: the targets that it is for.
         fates: the old names that it rewrites, by what becomes of them.
-        changes: returns the indices of bindings of `tensorflow` that become TensorFlow 1's.
         adds: returns statements that the program needs.
         edits: returns edits of expressions. Old names in a replaced span are left to them.
         places: yields offset and reason of what the report mentions.
@@ -83,15 +87,14 @@ class Rule:
     name: str
     summary: str
     guide: str
-    targets: frozenset[Target] = EVERY_TARGET
+    targets: frozenset[MigrationTarget] = EVERY_TARGET
     fates: frozenset[Fate] = frozenset()
-    changes: Callable[[Program], frozenset[int]] = lambda program: frozenset()
-    adds: Callable[[Program, Target], Iterable[Statement]] = _nothing
-    edits: Callable[[Program, Target], Iterable[Replacement]] = _nothing
-    places: Callable[[Program, Target], Iterable[tuple[int, str]]] = _nothing
-    kind: Kind = Kind.NUMERIC
+    adds: Callable[[ParsedModule, MigrationTarget], Iterable[AddedCall]] = _nothing
+    edits: Callable[[ParsedModule, MigrationTarget], Iterable[Replacement]] = _nothing
+    places: Callable[[ParsedModule, MigrationTarget], Iterable[tuple[int, str]]] = _nothing
+    kind: Subject = Subject.NUMERIC
 
-    def findings(self, program: Program, target: Target) -> Iterator[Finding]:
+    def findings(self, program: ParsedModule, target: MigrationTarget) -> Iterator[Finding]:
         """Yields the lines of the report on a program."""
         places = list(self.places(program, target))
         if places:
@@ -100,7 +103,7 @@ class Rule:
             yield Finding(*lines.position(offset), self.name, reason, self.guide, self.kind)
 
 
-def calls_of_ours(program: Program, *names: str) -> Iterator[Call]:
+def calls_of_ours(program: ParsedModule, *names: str) -> Iterator[FollowedCall]:
     """Yields the calls of names that are ours now, given by their present names without modules."""
     for call in program.calls:
         module, _, name = present_name(program.name_of(call)).rpartition(".")

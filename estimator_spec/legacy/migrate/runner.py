@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from estimator_spec.legacy.migrate import files, migration, notebook_text, notebooks
-from estimator_spec.legacy.migrate.migration import Options
+from estimator_spec.legacy.migrate.migration import MigrationOptions
 from estimator_spec.legacy.migrate.program import ROOTS
 from estimator_spec.legacy.migrate.programs import Programs
 from estimator_spec.legacy.migrate.results import Changed, Failed, Result, Skipped, Unchanged
@@ -23,7 +23,7 @@ from estimator_spec.legacy.program_source import syntax_advice
 from estimator_spec.legacy.program_source.program_files import Sources
 
 
-def migrate_file(path: str, options: Options) -> Result:
+def migrate_file(path: str, options: MigrationOptions) -> Result:
     """Returns the migration of a module or a notebook; the file stays as it is."""
     try:
         source = files.SourceFile(path).text
@@ -114,7 +114,9 @@ def _notebooks(paths: Sequence[str]) -> dict[str, ast.Module]:
     return found
 
 
-def migrate_files(paths: Sequence[str], options: Options, jobs: int = 1) -> Iterator[Result]:
+def migrate_files(
+    paths: Sequence[str], options: MigrationOptions, jobs: int = 1
+) -> Iterator[Result]:
     """Yields the migrations of files, in their order.
 
     Args:
@@ -140,7 +142,7 @@ def migrate_files(paths: Sequence[str], options: Options, jobs: int = 1) -> Iter
         yield from pool.map(_migrate_in_worker, paths, each, chunksize=chunk)
 
 
-def _migrate_in_worker(path: str, options: Options) -> Result:
+def _migrate_in_worker(path: str, options: MigrationOptions) -> Result:
     result = migrate_file(path, options)
     gc.collect(0)
     return result

@@ -7,7 +7,7 @@ import ast
 from functools import cached_property
 
 from estimator_spec.legacy.migrate.edits import Lines
-from estimator_spec.legacy.migrate.program import Call, Program
+from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
 from estimator_spec.legacy.old_names import present_name
 from estimator_spec.legacy.program_source.places import Places
 from estimator_spec.legacy.program_source.scopes import names_bound_by
@@ -16,7 +16,7 @@ from estimator_spec.legacy.program_source.scopes import names_bound_by
 class SourceTree:
     """The syntax tree of a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ParsedModule) -> None:
         self._lines = Lines(program.source)
         self._places = Places(program.source)
         self._tree = program.tree
@@ -49,7 +49,7 @@ class SourceTree:
         """Returns the offsets of a node's first character and after its last."""
         return self._places.span(node)
 
-    def find(self, call: Call) -> ast.Call | None:
+    def find(self, call: FollowedCall) -> ast.Call | None:
         """Returns the node of a call."""
         line, _ = self._lines.position(call.start)
         for node in ast.walk(self._tree):

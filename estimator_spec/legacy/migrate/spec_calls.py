@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from estimator_spec.legacy.migrate import literal_specs
 from estimator_spec.legacy.migrate.literal_specs import LiteralSpec
-from estimator_spec.legacy.migrate.program import Call, Program
-from estimator_spec.legacy.migrate.rule import Target, calls_of_ours
+from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
+from estimator_spec.legacy.migrate.rule import MigrationTarget, calls_of_ours
 from estimator_spec.legacy.migrate.source_tree import SourceTree
 
 
@@ -27,7 +27,7 @@ class SpecCall:
         reader: description of the code that reads the spec itself, which then stays; ''.
     """
 
-    call: Call
+    call: FollowedCall
     tree: SourceTree
     statement: ast.Assign | ast.Return | None = None
     contents: LiteralSpec | None = None
@@ -36,16 +36,16 @@ class SpecCall:
 
 # Optimizers that have a counterpart with the same results.
 _SAME_OPTIMIZERS = {
-    Target.MID_LEVEL: (
+    MigrationTarget.MID_LEVEL: (
         "StochasticGradientDescentParameters",
         "AdagradParameters",
         "AdamParameters",
     ),
-    Target.KERAS_RS: ("StochasticGradientDescentParameters", "AdagradParameters"),
+    MigrationTarget.KERAS_RS: ("StochasticGradientDescentParameters", "AdagradParameters"),
 }
 
 
-def find(program: Program, target: Target) -> Iterator[SpecCall]:
+def find(program: ParsedModule, target: MigrationTarget) -> Iterator[SpecCall]:
     """Yields the specs of a program, except for those that it converts itself."""
     calls = list(calls_of_ours(program, "EmbeddingConfigSpec"))
     tree = SourceTree(program) if calls else None
@@ -70,7 +70,7 @@ def find(program: Program, target: Target) -> Iterator[SpecCall]:
 
 
 def _statement(
-    program: Program, tree: SourceTree, node: ast.Call
+    program: ParsedModule, tree: SourceTree, node: ast.Call
 ) -> ast.Assign | ast.Return | None:
     parent = tree.parent(node)
     if not isinstance(parent, ast.Assign | ast.Return):

@@ -17,18 +17,24 @@ from estimator_spec.legacy.migrate.program import (
     METHODS,
     NO_LITERAL,
     ROOTS,
-    Api,
     Argument,
     Binding,
-    Call,
+    BoundUse,
+    FollowedCall,
     Form,
-    Program,
+    ModuleApi,
+    ParsedModule,
     Statement,
     Unfollowed,
-    Use,
 )
 from estimator_spec.legacy.program_source import flow, places
-from estimator_spec.legacy.program_source.names import Chain, Definition, Meaning, Names, Neighbours
+from estimator_spec.legacy.program_source.names import (
+    Chain,
+    Definition,
+    Meaning,
+    ModuleNames,
+    Neighbours,
+)
 from estimator_spec.legacy.program_source.places import Places
 from estimator_spec.legacy.program_source.scopes import names_bound_by
 
@@ -37,7 +43,9 @@ class SourceError(ValueError):
     """A source that isn't Python 3."""
 
 
-def parse(source: str, neighbours: Neighbours | None = None, api: Api | None = None) -> Program:
+def parse(
+    source: str, neighbours: Neighbours | None = None, api: ModuleApi | None = None
+) -> ParsedModule:
     """Parses the source of a module.
 
     Args:
@@ -51,21 +59,21 @@ def parse(source: str, neighbours: Neighbours | None = None, api: Api | None = N
     # An import has to name its package; another module of the program may have imported it.
     is_alone = neighbours is None and not any(root in source for root in ROOTS)
     if is_alone and not unfollowed.IN_TEXT.search(source):
-        return Program(source)
+        return ParsedModule(source)
     try:
         tree = places.parse(source)
         names = flow.read(tree, neighbours)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise SourceError(str(error)) from None
     if api is None:
-        api = Api.TF1 if program_api.is_of_tf1(names) else Api.TF2
+        api = ModuleApi.TF1 if program_api.is_of_tf1(names) else ModuleApi.TF2
     return dataclasses.replace(_Maker(source, names).program(), api=api)
 
 
 class _Maker:
     """Makes the values."""
 
-    def __init__(self, source: str, names: Names) -> None:
+    def __init__(self, source: str, names: ModuleNames) -> None:
         self._source = source
         self._names = names
         self._places = Places(source)
@@ -79,14 +87,14 @@ class _Maker:
         self._blocks = _blocks(names.tree)
         self._meanings = {chain: names.meanings(chain) for chain in names.chains}
 
-    def program(self) -> Program:
+    def program(self) -> ParsedModule:
         """Returns the values."""
         followed: set[ast.AST] = set()
         for definition in self._names.definitions:
             is_followed = self._bind(definition) and not definition.in_class
             if definition.alias is not None and is_followed:
                 followed.add(definition.alias.nodes[-1])  # of a class, by other code, too
-        uses: list[Use] = []
+        uses: list[BoundUse] = []
         index: dict[ast.AST, int] = {}
         rest: list[Chain] = []
         for chain in self._names.chains:
@@ -97,9 +105,9 @@ class _Maker:
                 index[chain.nodes[-1]] = len(uses)
                 uses.append(use)
         mixed = self._mixed(rest)
-        finder = unfollowed.Finder(self._names, self._places, self._bindings)
+        finder = unfollowed.UnfollowedFinder(self._names, self._places, self._bindings)
         known = self._names.harmless | followed
-        return Program(
+        return ParsedModule(
             self._source,
             tuple(self._statements),
             tuple(self._bindings),
@@ -253,7 +261,7 @@ class _Maker:
 
     # Uses and calls.
 
-    def _use(self, chain: Chain) -> Use | None:
+    def _use(self, chain: Chain) -> BoundUse | None:
         meanings, others = self._meanings[chain]
         lengths = {meaning.length for meaning in meanings}
         if others or len(lengths) != 1:
@@ -270,7 +278,7 @@ class _Maker:
         quote = '"'
         if chain.string is not None:
             quote = places.quote_inside(self._source, chain.string, self._places, start)
-        return Use(
+        return BoundUse(
             bindings,
             tuple(meaning.value.full for meaning in meanings),
             start,
@@ -292,10 +300,10 @@ class _Maker:
 
     def _unfollowed(
         self,
-        finder: unfollowed.Finder,
+        finder: unfollowed.UnfollowedFinder,
         rest: Iterable[Chain],
         known: set[ast.AST],
-        uses: list[Use],
+        uses: list[BoundUse],
         index: dict[ast.AST, int],
     ) -> Iterator[Unfollowed]:
         """Yields the places where old names may be read in a way that isn't followed."""
@@ -315,7 +323,7 @@ class _Maker:
             yield from finder.in_chain(chain, fulls)
         yield from finder.elsewhere(known)
 
-    def _calls(self, index: dict[ast.AST, int]) -> Iterator[Call]:
+    def _calls(self, index: dict[ast.AST, int]) -> Iterator[FollowedCall]:
         for node, in_function in self._names.calls:
             use = index.get(node.func)
             if isinstance(node.func, ast.Attribute):
@@ -327,7 +335,9 @@ class _Maker:
                 continue
             start, end = self._places.span(node)
             line_of = self._places.span(node.func)[1] - len(method)
-            yield Call(use, method, start, end, line_of, tuple(self._arguments(node)), in_function)
+            yield FollowedCall(
+                use, method, start, end, line_of, tuple(self._arguments(node)), in_function
+            )
 
     def _arguments(self, node: ast.Call) -> Iterator[Argument]:
         given: list[tuple[str | None, ast.expr]] = []

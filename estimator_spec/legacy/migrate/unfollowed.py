@@ -13,10 +13,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from estimator_spec.legacy import old_names, unsupported_names
-from estimator_spec.legacy.migrate.program import ROOTS, Binding, Form, Unfollowed, Use
+from estimator_spec.legacy.migrate.program import ROOTS, Binding, BoundUse, Form, Unfollowed
 from estimator_spec.legacy.old_names import Fate, OldName
 from estimator_spec.legacy.program_source.expressions import last_name
-from estimator_spec.legacy.program_source.names import Chain, Names
+from estimator_spec.legacy.program_source.names import Chain, ModuleNames
 from estimator_spec.legacy.program_source.places import Places
 from estimator_spec.legacy.tensorflow_names import is_only_in_tf1
 
@@ -74,7 +74,7 @@ def _is_specific(full: str, old: OldName) -> bool:
     return old.fate is not Fate.UNSUPPORTED or unsupported_names.is_listed(module, name)
 
 
-class Finder:
+class UnfollowedFinder:
     """Finds the places in a module.
 
     Args:
@@ -83,14 +83,14 @@ class Finder:
         bindings: the names that its imports and aliases bind.
     """
 
-    def __init__(self, names: Names, places: Places, bindings: Sequence[Binding]) -> None:
+    def __init__(self, names: ModuleNames, places: Places, bindings: Sequence[Binding]) -> None:
         self._names = names
         self._places = places
         # Names of modules of TensorFlow, and modules of which all names are imported.
         self._modules = {b.local for b in bindings if old_names.has_old_names(b.full)} - {""}
         self._stars = [b.full for b in bindings if b.form is Form.STAR]
 
-    def passed_on(self, uses: Iterable[Use]) -> Iterator[Unfollowed]:
+    def passed_on(self, uses: Iterable[BoundUse]) -> Iterator[Unfollowed]:
         """Yields the uses that are a whole module of TensorFlow, which isn't followed further."""
         for use in uses:
             modules = [name for name in use.names if old_names.has_old_names(name)]

@@ -13,7 +13,7 @@ from estimator_spec.legacy.program_source.names import (
     Chain,
     Definition,
     Export,
-    Names,
+    ModuleNames,
     Test,
     Value,
 )
@@ -28,7 +28,7 @@ HARMLESS = frozenset({"bool", "dir", "hasattr", "id", "isinstance", "print", "re
 class Reader(States):
     """Reads expressions and simple statements."""
 
-    def __init__(self, names: Names, followed: frozenset[str]) -> None:
+    def __init__(self, names: ModuleNames, followed: frozenset[str]) -> None:
         super().__init__(names, followed)
         self._of_several: list[tuple[Chain, Scope]] = []  # chains of names that scopes share
         self._clause: ast.AST = self._statement

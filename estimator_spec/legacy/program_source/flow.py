@@ -20,7 +20,7 @@ from estimator_spec.legacy.program_source.expressions import Reader, last_name
 from estimator_spec.legacy.program_source.names import (
     ROOTS,
     Export,
-    Names,
+    ModuleNames,
     Neighbours,
     NoNeighbours,
     Test,
@@ -52,14 +52,14 @@ class _End(enum.IntEnum):
     DECIDED = 2  # they don't, for TensorFlow's version decides so
 
 
-def read(tree: ast.Module, neighbours: Neighbours | None = None) -> Names:
+def read(tree: ast.Module, neighbours: Neighbours | None = None) -> ModuleNames:
     """Returns the names of a module.
 
     Args:
         tree: its syntax tree.
         neighbours: the other modules of the program. None: its imports aren't followed.
     """
-    names = Names(tree, Scopes(tree), neighbours or NoNeighbours())
+    names = ModuleNames(tree, Scopes(tree), neighbours or NoNeighbours())
     _Flow(names).run()
     return names
 
@@ -77,7 +77,7 @@ class _Later(NamedTuple):
 class _Flow(Reader):
     """A walk through a module."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ModuleNames) -> None:
         super().__init__(names, _followed_names(names))
         self._later: deque[_Later] = deque()
         self._handlers |= {
@@ -347,7 +347,7 @@ def _is_switch(statement: ast.stmt) -> bool:
     return isinstance(call, ast.Call) and last_name(call.func) in names
 
 
-def _followed_names(names: Names) -> frozenset[str]:
+def _followed_names(names: ModuleNames) -> frozenset[str]:
     """Returns the names that may be bound to names of `ROOTS`, modules of the program, or tests."""
     followed: set[str] = set()
     assigned: list[tuple[str, str]] = []

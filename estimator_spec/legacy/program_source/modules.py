@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from estimator_spec.legacy.program_source import flow, program_files
 from estimator_spec.legacy.program_source import names as names_
-from estimator_spec.legacy.program_source.names import Export, Names
+from estimator_spec.legacy.program_source.names import Export, ModuleNames
 from estimator_spec.legacy.program_source.program_files import Files, Source
 from estimator_spec.legacy.program_source.scopes import Scopes
 
@@ -38,9 +38,9 @@ class Modules:
         self.files = files
         self._sources = {source.path: source for source in files.read}
         self._summaries = {} if summaries is None else summaries
-        self._names: dict[str, Names] = {}
+        self._names: dict[str, ModuleNames] = {}
 
-    def names(self, source: Source, neighbours: names_.Neighbours | None = None) -> Names:
+    def names(self, source: Source, neighbours: names_.Neighbours | None = None) -> ModuleNames:
         """Returns the names of a file of the program.
 
         Args:
@@ -54,16 +54,16 @@ class Modules:
             try:
                 names = flow.read(source.tree, others)
             except RecursionError:  # deep nesting
-                names = Names(source.tree, Scopes(source.tree), others)
+                names = ModuleNames(source.tree, Scopes(source.tree), others)
             self._names[source.path] = names
             self._summaries[source.path] = Summary(names.exports, tuple(_starred(names)))
         return self._names[source.path]
 
-    def neighbours(self, source: Source) -> Neighbours:
+    def neighbours(self, source: Source) -> ProgramNeighbours:
         """Returns the other modules as a file imports them."""
-        return Neighbours(self, source.package)
+        return ProgramNeighbours(self, source.package)
 
-    def all(self) -> Iterator[tuple[Source, Names]]:
+    def all(self) -> Iterator[tuple[Source, ModuleNames]]:
         """Yields the files, the main one first, and their names."""
         for source in self.files.read:
             yield source, self.names(source)
@@ -76,7 +76,7 @@ class Modules:
         return self._summaries.get(path, Summary({}, ()))
 
 
-class Neighbours:
+class ProgramNeighbours:
     """The modules of a program, as one of them imports the others.
 
     Args:
@@ -143,7 +143,7 @@ class Recorded:
         return self._starred.get(module, ())
 
 
-def _starred(names: Names) -> list[str]:
+def _starred(names: ModuleNames) -> list[str]:
     """Returns the names that `from module import *` binds."""
     listed = _listed(names.tree)
     if listed is not None:

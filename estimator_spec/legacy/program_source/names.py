@@ -164,7 +164,7 @@ class Meaning(NamedTuple):
 
 
 @dataclass
-class Names:
+class ModuleNames:
     """The names of a module.
 
     Attributes:

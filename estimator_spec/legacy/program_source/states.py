@@ -8,7 +8,7 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from estimator_spec.legacy.program_source.names import Definition, Names
+from estimator_spec.legacy.program_source.names import Definition, ModuleNames
 from estimator_spec.legacy.program_source.scopes import Scope
 
 State = dict[str, frozenset["Definition | None"]]  # None: the name isn't bound
@@ -57,7 +57,7 @@ class States:
         followed: the names that are followed.
     """
 
-    def __init__(self, names: Names, followed: frozenset[str]) -> None:
+    def __init__(self, names: ModuleNames, followed: frozenset[str]) -> None:
         self._names = names
         self._followed = followed
         self._frames: list[Frame] = []

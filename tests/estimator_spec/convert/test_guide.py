@@ -47,7 +47,7 @@ def test_what_migrate_does_is_not_denied():
     leaving = GUIDE.partition("### Leaving the Estimator")[2].partition("\n## ")[0]
     not_yet = GUIDE.partition("\n## Not yet\n")[2]
     assert not_yet
-    for target in rule.Target:
+    for target in rule.MigrationTarget:
         assert f"`--to {target.value}`" in leaving
         assert target.value not in not_yet
     assert not {"TPUEmbedding", "keras_rs"} & set(re.findall(r"\w+", not_yet))

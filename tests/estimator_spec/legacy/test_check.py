@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from estimator_spec import __main__ as command_line
 from estimator_spec.legacy import check
-from estimator_spec.legacy.check import Outcome
+from estimator_spec.legacy.check import NameOutcome
 from estimator_spec.legacy.program_source.program_files import Program
 
 PROGRAM = """\
@@ -138,7 +138,7 @@ summary_pb2.NoSuchMessage()
             "tensorflow.python.training.distribution_strategy_context",
             "tensorflow.python.keras.utils.CustomObjectScope",
         ],
-        Outcome.REFUSED,
+        NameOutcome.REFUSED,
     )
 
 
@@ -146,17 +146,17 @@ def test_names_of_keras_namespaces(tmp_path):
     """TF1's members of tf.losses and tf.metrics make a program one of TensorFlow 1."""
     text = "import tensorflow as tf\ntf.losses.get_total_loss()\ntf.metrics.auc(1, 2)\n"
     names = ["tensorflow.losses.get_total_loss", "tensorflow.metrics.auc"]
-    assert outcomes(tmp_path, text) == dict.fromkeys(names, Outcome.RESTORED)
-    assert outcomes(tmp_path, text, as_tf1=False) == dict.fromkeys(names, Outcome.REFUSED)
+    assert outcomes(tmp_path, text) == dict.fromkeys(names, NameOutcome.RESTORED)
+    assert outcomes(tmp_path, text, as_tf1=False) == dict.fromkeys(names, NameOutcome.REFUSED)
 
 
 def test_names_of_version_0(tmp_path):
     """Names that TensorFlow 1.0 renamed are put back, in a program of TensorFlow 1."""
     text = "import tensorflow as tf\ntf.pack([1])\ntf.train.SummaryWriter('a')\ntf.relu6\n"
     assert outcomes(tmp_path, text, as_tf1=True) == {
-        "tensorflow.pack": Outcome.RESTORED,
-        "tensorflow.train.SummaryWriter": Outcome.RESTORED,
-        "tensorflow.relu6": Outcome.REFUSED,
+        "tensorflow.pack": NameOutcome.RESTORED,
+        "tensorflow.train.SummaryWriter": NameOutcome.RESTORED,
+        "tensorflow.relu6": NameOutcome.REFUSED,
     }
 
 
@@ -165,8 +165,8 @@ def test_names_of_a_library(tmp_path):
     pytest.importorskip("tf_slim")
     text = "from tensorflow.contrib import layers\nlayers.conv2d\nlayers.sparse_feature_cross\n"
     found = outcomes(tmp_path, text)
-    assert found["tensorflow.contrib.layers.conv2d"] is Outcome.RESTORED
-    assert found["tensorflow.contrib.layers.sparse_feature_cross"] is Outcome.REFUSED
+    assert found["tensorflow.contrib.layers.conv2d"] is NameOutcome.RESTORED
+    assert found["tensorflow.contrib.layers.sparse_feature_cross"] is NameOutcome.REFUSED
 
 
 def test_builtins_of_python_2(tmp_path):
@@ -178,7 +178,7 @@ def decode(text):
         return text
     return [xrange(3) for _ in range(2)]
 """
-    assert outcomes(tmp_path, text) == dict.fromkeys(["unicode", "xrange"], Outcome.REFUSED)
+    assert outcomes(tmp_path, text) == dict.fromkeys(["unicode", "xrange"], NameOutcome.REFUSED)
     handled = """\
 import six, sys
 try:
@@ -213,11 +213,52 @@ def test_tensorflow_is_not_started(program):
     assert "AttentionWrapper" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("source", "is_refused"),
+    [
+        ("tf.reduce_sum(x, keep_dims=True)", True),
+        ("from tensorflow import squeeze\nsqueeze(x, squeeze_dims=[1])", True),
+        ("tf.compat.v2.nn.softmax(x, dim=-1)", True),
+        ("tf.scalar_summary(tags='a', values=1.0)", True),
+        ("tf.concat(concat_dim=0, values=[])\ntf.Session()", True),
+        ("tf.reduce_sum(x, keep_dims=True)\ntf.Session()", False),
+        ("tf.compat.v1.reduce_sum(x, keep_dims=True)", False),
+        ("tf.reduce_sum(x, keepdims=True)\nself.reduce_sum(x, keep_dims=True)", False),
+        ("try:\n    tf.reduce_sum(x, keep_dims=True)\nexcept TypeError:\n    pass", False),
+    ],
+)
+def test_arguments_that_were_renamed(tmp_path, source, is_refused):
+    """An argument that the function no longer has is refused, where the program has that API."""
+    path = tmp_path / "a.py"
+    path.write_text(f"import tensorflow as tf\n{source}\n")
+    result = check.check(Program(str(path)))
+    assert result.is_supported is not is_refused
+    texts = [each.text for each in result.findings if each.outcome is NameOutcome.REFUSED]
+    assert all("has had no argument" in text and ": use " in text for text in texts)
+
+
+def test_names_of_the_installed_tensorflow(tmp_path, capsys):
+    """With `--start`, names that aren't recorded are looked up in TensorFlow itself."""
+    path = tmp_path / "a.py"
+    path.write_text(
+        "import tensorflow as tf\nfrom tensorflow.python.framework import ops\n"
+        "tf.nn.relu.any, tf.keras.layers.Dense, tf.io.gfile.GFile.read, tf.estimator.Estimator\n"
+        "tf.Tensor.no_such_member\n"
+    )
+    assert command_line.main(["run", "--check", str(path)]) == 0
+    assert "no_such_member" not in capsys.readouterr().out
+    assert command_line.main(["run", "--check", "--start", str(path)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].startswith("The names are looked up in TensorFlow 2.")
+    assert len(printed) == 5
+    assert "a.py:4: refused: tensorflow.Tensor.no_such_member. TensorFlow 2." in printed[3]
+
+
 def test_names_of_tensorflow_1_without_its_names(program):
     """Without TensorFlow 1's API its names are refused, with the option that helps."""
     found = by_place(check.check(Program(str(program)), as_tf1=False).findings)
     flags = found["program.py:15", "tensorflow.flags"]
-    assert flags.outcome is Outcome.REFUSED
+    assert flags.outcome is NameOutcome.REFUSED
     assert "run --tf1" in flags.text
 
 

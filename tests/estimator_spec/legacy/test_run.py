@@ -68,6 +68,7 @@ def test_options(arguments, expected):
         (["run", "--gpu", "a.py"], "there is no option --gpu"),
         (["run", "-m"], "-m needs the name of a module"),
         (["run", "no_such_file.py"], "there is no file 'no_such_file.py'"),
+        (["run", "--start", "a.py"], "--start is an option of --check"),
         (["run", "--also"], "--also needs the name of a package"),
         (["run", "--check", "no_such_file.py"], "there is no file 'no_such_file.py'"),
         (["run", "--check", "-m", "no.such.module"], "there is no module 'no.such.module'"),

@@ -26,20 +26,20 @@ _SERVING = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _CLASSES = (ProblemType.CLASSIFICATION, ProblemType.LOGISTIC_REGRESSION)
 
 
-class _Receiver(NamedTuple):
+class _ContribReceiver(NamedTuple):
     """Receiver of an export, as the driver takes it."""
 
     features: Any
     inputs: InputFnOps
 
 
-def receiver_fn(serving_input_fn: Callable[[], Any]) -> Callable[[], _Receiver]:
+def receiver_fn(serving_input_fn: Callable[[], Any]) -> Callable[[], _ContribReceiver]:
     """Returns the receiver function of an export, from a function that returns `InputFnOps`.
 
     A program's function may also return a `ServingInputReceiver` of `tf.estimator`.
     """
 
-    def function() -> _Receiver:
+    def function() -> _ContribReceiver:
         inputs = serving_input_fn()
         if hasattr(inputs, "receiver_tensors"):
             inputs = InputFnOps(inputs.features, None, inputs.receiver_tensors)
@@ -49,7 +49,7 @@ def receiver_fn(serving_input_fn: Callable[[], Any]) -> Callable[[], _Receiver]:
                 f"default_inputs). It returned {inputs!r}."
             )
         inputs = InputFnOps(*inputs)
-        return _Receiver(inputs.features, inputs)
+        return _ContribReceiver(inputs.features, inputs)
 
     return function
 

@@ -79,7 +79,7 @@ class InputFnOps(NamedTuple):
     default_inputs: Any
 
 
-class _Fields(NamedTuple):
+class _ModelFnOpsFields(NamedTuple):
     predictions: Any
     loss: Any
     train_op: Any
@@ -91,7 +91,7 @@ class _Fields(NamedTuple):
     mode: str
 
 
-class ModelFnOps(_Fields):
+class ModelFnOps(_ModelFnOpsFields):
     """Ops of a model in one mode, returned by a `model_fn`.
 
     Args:

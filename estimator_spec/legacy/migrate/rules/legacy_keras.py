@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from estimator_spec.legacy.migrate.program import Program
-from estimator_spec.legacy.migrate.rule import Rule, Statement, Target
+from estimator_spec.legacy.migrate.program import ParsedModule
+from estimator_spec.legacy.migrate.rule import AddedCall, MigrationRule, MigrationTarget
 from estimator_spec.legacy.old_names import present_name
 
 _ROOTS = ("tensorflow.", "tensorflow.compat.v1.", "tensorflow.compat.v2.")
 
 
 def _is_keras(name: str) -> bool:
-    return any(name == f"{root}keras" or name.startswith(f"{root}keras.") for root in _ROOTS)
+    roots = (*_ROOTS, "tensorflow.contrib.")
+    return any(f"{name}.".startswith(f"{root}keras.") for root in roots)
 
 
 def _is_layers(name: str) -> bool:
     return any(name.startswith(f"{root}layers.") for root in _ROOTS)
 
 
-def _statements(program: Program, target: Target) -> Iterable[Statement]:
+def _statements(program: ParsedModule, target: MigrationTarget) -> Iterable[AddedCall]:
     """Yields the call that selects tf_keras, if the program doesn't have it."""
     del target
     if any(call.method == "select_legacy_keras" for call in program.calls):
@@ -35,13 +36,13 @@ def _statements(program: Program, target: Target) -> Iterable[Statement]:
     imported = any(map(_is_keras, (*bound, *map(present_name, bound))))
     used = any(_is_keras(name) or _is_layers(name) for name in (*names, *map(present_name, names)))
     if imported or used:
-        yield Statement("estimator_spec", "select_legacy_keras", first=imported)
+        yield AddedCall("estimator_spec", "select_legacy_keras", first=imported)
 
 
-RULE = Rule(
+RULE = MigrationRule(
     "legacy-keras",
     "programs that use tf.keras or tf.layers select tf_keras, which builds graphs",
     "keras-and-tfcompatv1layers",
-    targets=frozenset({Target.SHIM}),
+    targets=frozenset({MigrationTarget.SHIM}),
     adds=_statements,
 )

@@ -13,9 +13,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from estimator_spec.legacy.migrate import spec_calls
-from estimator_spec.legacy.migrate.literal_specs import LiteralSpec, Optimizer, Table
-from estimator_spec.legacy.migrate.program import Program
-from estimator_spec.legacy.migrate.rule import LEAVING, Replacement, Rule, Spell, Target
+from estimator_spec.legacy.migrate.literal_specs import LiteralOptimizer, LiteralSpec, LiteralTable
+from estimator_spec.legacy.migrate.program import ParsedModule
+from estimator_spec.legacy.migrate.rule import (
+    LEAVING,
+    MigrationRule,
+    MigrationTarget,
+    Replacement,
+    Spell,
+)
 from estimator_spec.legacy.migrate.spec_calls import SpecCall
 
 # Module and names of the target's classes.
@@ -36,9 +42,11 @@ _OPTIMIZERS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
 class _Source:
     """Source of the configurations of a spec; `indent` is the white space before the statement."""
 
-    def __init__(self, found: SpecCall, spec: LiteralSpec, target: Target, indent: str) -> None:
+    def __init__(
+        self, found: SpecCall, spec: LiteralSpec, target: MigrationTarget, indent: str
+    ) -> None:
         self._spec = spec
-        self._is_keras = target is Target.KERAS_RS
+        self._is_keras = target is MigrationTarget.KERAS_RS
         self._module, self._prefix = _KERAS_RS if self._is_keras else _MID_LEVEL
         self._indent = indent
         taken = set(found.tree.names)
@@ -69,14 +77,14 @@ class _Source:
     def _spell(self, spell: Spell, name: str) -> str:
         return spell(self._module, f"{self._prefix}{name}")
 
-    def _optimizer_source(self, optimizer: Optimizer, spell: Spell) -> str:
+    def _optimizer_source(self, optimizer: LiteralOptimizer, spell: Spell) -> str:
         name, renamed, defaults = _OPTIMIZERS[optimizer.kind]
         given = {**optimizer.arguments, **defaults, **optimizer.arguments}
         arguments = {renamed.get(key, key): repr(value) for key, value in given.items()}
         kind = spell("keras", f"optimizers.{name}") if self._is_keras else self._spell(spell, name)
         return _call(kind, arguments, self._indent, len(f"{self._indent}{self._optimizer} = "))
 
-    def _table_source(self, key: str, table: Table, spell: Spell) -> str:
+    def _table_source(self, key: str, table: LiteralTable, spell: Spell) -> str:
         arguments = {
             # Keras names can't contain a slash.
             "name": _string(key.replace("/", "_") if self._is_keras else key),
@@ -133,7 +141,7 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _edits(program: Program, target: Target) -> Iterator[Replacement]:
+def _edits(program: ParsedModule, target: MigrationTarget) -> Iterator[Replacement]:
     for found in spec_calls.find(program, target):
         if found.contents is None or found.reader or found.statement is None:
             continue
@@ -144,7 +152,7 @@ def _edits(program: Program, target: Target) -> Iterator[Replacement]:
         yield Replacement(found.call.start, found.call.end, source.features)
 
 
-RULE = Rule(
+RULE = MigrationRule(
     "literal-configs",
     "specs of literals become TableConfig and FeatureConfig of the target",
     "leaving-the-estimator",

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from estimator_spec.legacy.migrate.program import NO_LITERAL, Program
-from estimator_spec.legacy.migrate.rule import LEAVING, Rule, Target, calls_of_ours
+from estimator_spec.legacy.migrate.program import NO_LITERAL, ParsedModule
+from estimator_spec.legacy.migrate.rule import (
+    LEAVING,
+    MigrationRule,
+    MigrationTarget,
+    calls_of_ours,
+)
 
 # Sections of migration_guide.md.
 _HARDWARE = "cpu-and-tpu-are-two-semantics"
@@ -17,15 +22,15 @@ _CHANGES = "what-changes"
 _MOVING = "moving-on"
 
 _TABLE_OPTIMIZER = {
-    Target.SHIM: (
+    MigrationTarget.SHIM: (
         "On a CPU the model_fn's optimizer trains the tables, and optimization_parameters has no "
         "effect; on a TPU, and with embedding_core='host', only optimization_parameters does."
     ),
-    Target.MID_LEVEL: (
+    MigrationTarget.MID_LEVEL: (
         "Each TableConfig has its own optimizer: the model's optimizer no longer moves tables, as "
         "it did on a CPU."
     ),
-    Target.KERAS_RS: (
+    MigrationTarget.KERAS_RS: (
         "Each table has its own Keras optimizer, which updates all rows in every step (except SGD "
         "and Adagrad); to_distributed_embedding(optimizers='core') keeps the embedding core's "
         "rules."
@@ -33,7 +38,7 @@ _TABLE_OPTIMIZER = {
 }
 
 
-def _table_optimizer(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _table_optimizer(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, "EmbeddingConfigSpec"):
         yield call.start, _TABLE_OPTIMIZER[target]
 
@@ -43,7 +48,7 @@ _COMBINER = {"embedding_column": 2, "shared_embedding_columns": 2, "TableConfig"
 _INITIALIZER = {"embedding_column": 3, "shared_embedding_columns": 3, "TableConfig": 2}
 
 
-def _combiner_none(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _combiner_none(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     del target
     for call in calls_of_ours(program, *_COMBINER):
         combiner = call.argument(_COMBINER[call.method], "combiner")
@@ -66,19 +71,21 @@ _ZERO_AFTER = (
 )
 
 
-def _id_zero(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _id_zero(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, "EmbeddingConfigSpec"):
         yield call.start, _ZERO_AFTER if target in LEAVING else _ZERO_ON_CORE
 
 
 _INVALID_IDS = {
-    Target.SHIM: "; an id above the vocabulary is an error that names the column.",
-    Target.MID_LEVEL: "; TPUEmbedding doesn't check ids on a TPU.",
-    Target.KERAS_RS: "; keras_rs reads the last row for -1. convert.features_for refuses them.",
+    MigrationTarget.SHIM: "; an id above the vocabulary is an error that names the column.",
+    MigrationTarget.MID_LEVEL: "; TPUEmbedding doesn't check ids on a TPU.",
+    MigrationTarget.KERAS_RS: (
+        "; keras_rs reads the last row for -1. convert.features_for refuses them."
+    ),
 }
 
 
-def _invalid_ids(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _invalid_ids(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     unsafe = "Without use_safe_embedding_lookup a negative id is an error"
     safe = "By default use_safe_embedding_lookup drops negative ids"
     for call in calls_of_ours(program, "embedding_column", "shared_embedding_columns"):
@@ -98,7 +105,7 @@ _BUCKETS = {
 }
 
 
-def _out_of_vocabulary(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _out_of_vocabulary(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     del target
     for call, _ in program.calls_of(*_BUCKETS):
         buckets = call.argument(_BUCKETS[call.method], "num_oov_buckets")
@@ -113,19 +120,21 @@ def _out_of_vocabulary(program: Program, target: Target) -> Iterator[tuple[int, 
 
 _SPREAD = "Without an initializer the table starts from a truncated normal of spread 1/√dimension"
 _INITIALIZER_SPREAD = {
-    Target.SHIM: (
+    MigrationTarget.SHIM: (
         f"{_SPREAD}, whose values differ between TensorFlow versions. Give an initializer a seed "
         "to compare runs, or start from a checkpoint."
     ),
-    Target.MID_LEVEL: f"{_SPREAD}, as TableConfig does; its values differ without a seed.",
-    Target.KERAS_RS: (
+    MigrationTarget.MID_LEVEL: f"{_SPREAD}, as TableConfig does; its values differ without a seed.",
+    MigrationTarget.KERAS_RS: (
         f"{_SPREAD}; keras_rs' own default is VarianceScaling(mode='fan_out'). Pass the "
         "initializer, as to_distributed_embedding does."
     ),
 }
 
 
-def _initializer_spread(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _initializer_spread(
+    program: ParsedModule, target: MigrationTarget
+) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, *_INITIALIZER):
         initializer = call.argument(_INITIALIZER[call.method], "initializer")
         if call.unpacks() or (initializer is not None and initializer.literal is not None):
@@ -138,16 +147,16 @@ _ADAM = (
     "dynamic rate to have it"
 )
 _ADAM_EPSILON = {
-    Target.SHIM: f"{_ADAM}. On a CPU the model_fn's optimizer trains the tables instead.",
-    Target.MID_LEVEL: f"{_ADAM}; TPUEmbedding's Adam is the same.",
-    Target.KERAS_RS: (
+    MigrationTarget.SHIM: f"{_ADAM}. On a CPU the model_fn's optimizer trains the tables instead.",
+    MigrationTarget.MID_LEVEL: f"{_ADAM}; TPUEmbedding's Adam is the same.",
+    MigrationTarget.KERAS_RS: (
         f"{_ADAM}. Keras' Adam has it, and epsilon 1e-7 in place of 1e-8: "
         "conversion.optimizer undoes the correction and passes epsilon."
     ),
 }
 
 
-def _adam_epsilon(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _adam_epsilon(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, "AdamParameters"):
         yield call.start, _ADAM_EPSILON[target]
     if target in LEAVING:
@@ -160,7 +169,7 @@ def _adam_epsilon(program: Program, target: Target) -> Iterator[tuple[int, str]]
                 )
 
 
-def _rmsprop_start(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _rmsprop_start(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, "RMSPropParameters"):
         yield (
             call.start,
@@ -180,7 +189,7 @@ def _rmsprop_start(program: Program, target: Target) -> Iterator[tuple[int, str]
 _REMAINDER = {"batch": 1, "padded_batch": 3}
 
 
-def _drop_remainder(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _drop_remainder(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     del target
     if not any(call.method == "TPUEstimator" for call in program.calls):
         return
@@ -197,56 +206,56 @@ def _drop_remainder(program: Program, target: Target) -> Iterator[tuple[int, str
 
 
 RULES = (
-    Rule(
+    MigrationRule(
         "table-optimizer",
         "report: which optimizer moves the tables",
         _HARDWARE,
         places=_table_optimizer,
     ),
-    Rule(
+    MigrationRule(
         "combiner-none",
         "report: combiner=None, whose meaning depends on the hardware",
         _HARDWARE,
         places=_combiner_none,
     ),
-    Rule(
+    MigrationRule(
         "id-zero",
         "report: id 0 in dense input, which is padding on a TPU",
         _HARDWARE,
         places=_id_zero,
     ),
-    Rule(
+    MigrationRule(
         "invalid-ids",
         "report: negative ids and ids outside of the vocabulary",
         _CHANGES,
         places=_invalid_ids,
     ),
-    Rule(
+    MigrationRule(
         "out-of-vocabulary",
         "report: position of the rows of unknown words",
         _MOVING,
         targets=LEAVING,
         places=_out_of_vocabulary,
     ),
-    Rule(
+    MigrationRule(
         "initializer-spread",
         "report: tables without an initializer",
         _CHANGES,
         places=_initializer_spread,
     ),
-    Rule(
+    MigrationRule(
         "adam-epsilon",
         "report: epsilon and bias correction of Adam",
         _MOVING,
         places=_adam_epsilon,
     ),
-    Rule(
+    MigrationRule(
         "rmsprop-start",
         "report: start of RMSProp's mean square",
         _HARDWARE,
         places=_rmsprop_start,
     ),
-    Rule(
+    MigrationRule(
         "drop-remainder",
         "report: batches of a TPUEstimator without drop_remainder=True",
         _HARDWARE,

@@ -18,18 +18,23 @@ a module that isn't migrated with this one, unless `__all__` lists the name.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 
-from estimator_spec.legacy.migrate.program import Call, Program
-from estimator_spec.legacy.migrate.rule import Replacement, Rule, Spell, Target
+from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
+from estimator_spec.legacy.migrate.rule import (
+    MigrationRule,
+    MigrationTarget,
+    Replacement,
+    Spell,
+    fixed,
+)
 from estimator_spec.legacy.old_names import MODEL_TO_ESTIMATOR_V1, Fate
 
 _FORMAT = 'checkpoint_format="saver"'
 
 
-def _edits(program: Program, target: Target) -> Iterator[Replacement]:
+def _edits(program: ParsedModule, target: MigrationTarget) -> Iterator[Replacement]:
     """Yields edits that keep the checkpoint format of TensorFlow 1's `model_to_estimator`."""
     del target
     calls = {call.use: call for call in program.calls}
@@ -44,12 +49,12 @@ def _edits(program: Program, target: Target) -> Iterator[Replacement]:
         if given is None:
             at = _end_of_arguments(program.source, call)
             text = f", {_FORMAT}" if call.arguments else _FORMAT
-            yield Replacement(at, at, functools.partial(_text, text))
+            yield Replacement(at, at, fixed(text))
         elif given.literal is None:
-            yield Replacement(given.start, given.end, functools.partial(_text, '"saver"'))
+            yield Replacement(given.start, given.end, fixed('"saver"'))
 
 
-def _end_of_arguments(source: str, call: Call) -> int:
+def _end_of_arguments(source: str, call: FollowedCall) -> int:
     """Returns the place after the last argument of a call, and after the parentheses around it."""
     if not call.arguments:
         return call.end - 1
@@ -58,18 +63,13 @@ def _end_of_arguments(source: str, call: Call) -> int:
     return at + (brackets.end() if brackets else 0)
 
 
-def _text(text: str, spell: Spell) -> str:
-    del spell
-    return text
-
-
 def _partial(spell: Spell) -> str:
     function = spell("estimator_spec", "model_to_estimator")
     return f"{spell('functools', 'partial')}({function}, {_FORMAT})"
 
 
 RULES = (
-    Rule(
+    MigrationRule(
         "old-names",
         "tf.estimator, tf.contrib.tpu, TPU columns and their other spellings get their present "
         "names",
@@ -77,19 +77,19 @@ RULES = (
         fates=frozenset({Fate.PUBLIC}),
         edits=_edits,
     ),
-    Rule(
+    MigrationRule(
         "tpu-functions",
         "CrossShardOptimizer, TPUClusterResolver and tf.tpu.* come from estimator_spec.tpu",
         "running-before-touching-a-line",
         fates=frozenset({Fate.ON_TPU}),
     ),
-    Rule(
+    MigrationRule(
         "restored-names",
         "other names of tf.contrib and private names come from estimator_spec.restored",
         "imports-old-spelling-to-new",
         fates=frozenset({Fate.RESTORED, Fate.LIBRARY, Fate.MODULE}),
     ),
-    Rule(
+    MigrationRule(
         "unsupported-names",
         "names that aren't restored become stand-ins, and the report says what to use instead",
         "imports-that-arent-supported",

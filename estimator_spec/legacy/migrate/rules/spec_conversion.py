@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from estimator_spec.legacy.migrate import spec_calls
-from estimator_spec.legacy.migrate.program import Program
-from estimator_spec.legacy.migrate.results import Kind
-from estimator_spec.legacy.migrate.rule import LEAVING, Replacement, Rule, Target
+from estimator_spec.legacy.migrate.program import ParsedModule
+from estimator_spec.legacy.migrate.results import Subject
+from estimator_spec.legacy.migrate.rule import LEAVING, MigrationRule, MigrationTarget, Replacement
 
 # The function of `estimator_spec.convert`, and its arguments after the spec.
 _FUNCTIONS = {
-    Target.MID_LEVEL: ("to_mid_level", ""),
+    MigrationTarget.MID_LEVEL: ("to_mid_level", ""),
     # Keras' own optimizers lack some of the embedding core's rules.
-    Target.KERAS_RS: ("to_distributed_embedding", ', optimizers="core"'),
+    MigrationTarget.KERAS_RS: ("to_distributed_embedding", ', optimizers="core"'),
 }
 
 
-def _edits(program: Program, target: Target) -> Iterator[Replacement]:
+def _edits(program: ParsedModule, target: MigrationTarget) -> Iterator[Replacement]:
     function, arguments = _FUNCTIONS[target]
     for found in spec_calls.find(program, target):
         if found.reader or found.contents is not None:
@@ -36,7 +36,7 @@ def _edits(program: Program, target: Target) -> Iterator[Replacement]:
         yield Replacement(end, end, lambda spell: f"{arguments})")
 
 
-def _places(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _places(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     function, arguments = _FUNCTIONS[target]
     for found in spec_calls.find(program, target):
         if found.reader:
@@ -47,12 +47,12 @@ def _places(program: Program, target: Target) -> Iterator[tuple[int, str]]:
             )
 
 
-RULE = Rule(
+RULE = MigrationRule(
     "spec-conversion",
     "specs are converted by estimator_spec.convert where they are made",
     "leaving-the-estimator",
     targets=LEAVING,
     places=_places,
     edits=_edits,
-    kind=Kind.NOT_REWRITTEN,
+    kind=Subject.NOT_REWRITTEN,
 )

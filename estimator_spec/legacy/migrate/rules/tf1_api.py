@@ -12,16 +12,24 @@ import functools
 from collections.abc import Iterable, Iterator
 
 from estimator_spec.legacy import program_api
-from estimator_spec.legacy.migrate.program import Api, Binding, Form, Program, Use
-from estimator_spec.legacy.migrate.results import Kind
-from estimator_spec.legacy.migrate.rule import Replacement, Rule, Spell, Statement, Target
+from estimator_spec.legacy.migrate.edits import Lines
+from estimator_spec.legacy.migrate.program import Binding, BoundUse, Form, ModuleApi, ParsedModule
+from estimator_spec.legacy.migrate.results import Finding, Subject
+from estimator_spec.legacy.migrate.rule import (
+    AddedCall,
+    MigrationRule,
+    MigrationTarget,
+    Replacement,
+    Spell,
+)
+from estimator_spec.legacy.old_names import find
 
 _PRIVATE = (["core"], ["python"], ["tools"], ["tsl"])
 
 
-def changed_bindings(program: Program) -> frozenset[int]:
+def changed_bindings(program: ParsedModule) -> frozenset[int]:
     """Returns the bindings of `tensorflow` that become TensorFlow 1's; none in other programs."""
-    if program.api is not Api.TF1:
+    if program.api is not ModuleApi.TF1:
         return frozenset()
     candidates = {index for index, binding in enumerate(program.bindings) if _is_changed(binding)}
     # Packages that aren't an API version's can't be reached from tensorflow.compat.v1.
@@ -41,14 +49,14 @@ def _is_changed(binding: Binding) -> bool:
     return is_import and name != binding.full
 
 
-def _statements(program: Program, target: Target) -> Iterable[Statement]:
+def _statements(program: ParsedModule, target: MigrationTarget) -> Iterable[AddedCall]:
     """Yields the call that disables TensorFlow 2's behaviour, which other targets need."""
     forms = {program.bindings[index].form for index in changed_bindings(program)}
-    if target is Target.SHIM and program.starts and not forms <= {Form.OWN}:
-        yield Statement("tensorflow.compat.v1", "disable_v2_behavior")
+    if target is MigrationTarget.SHIM and program.starts and not forms <= {Form.OWN}:
+        yield AddedCall("tensorflow.compat.v1", "disable_v2_behavior")
 
 
-def _edits(program: Program, target: Target) -> Iterator[Replacement]:
+def _edits(program: ParsedModule, target: MigrationTarget) -> Iterator[Replacement]:
     """Yields edits of names that only TensorFlow 2's API has: under `run` they are still there."""
     del target
     for use in program.uses:
@@ -65,7 +73,7 @@ def _spell(name: str, spell: Spell) -> str:
     return spell("tensorflow", name)
 
 
-def _differing(program: Program) -> Iterator[tuple[Use, str]]:
+def _differing(program: ParsedModule) -> Iterator[tuple[BoundUse, str]]:
     """Yields the uses of names that are something else in each API, and the names."""
     for use in program.uses:
         for index, name in zip(use.bindings, use.names, strict=True):
@@ -74,18 +82,19 @@ def _differing(program: Program) -> Iterator[tuple[Use, str]]:
                 yield use, name
 
 
-def _places(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _places(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     """Yields the first place where two readings of a module differ, or another isn't migrated."""
     del target
     yield from _of_left_modules(program)
-    if program.api is not Api.EITHER:
+    if program.api is not ModuleApi.EITHER:
         return
     found = next(_differing(program), None)
     if found is None:
         return
     use, name = found
     read = "; ".join(
-        f"as {api.value}'s by {', '.join(program.mains.get(api, ()))}" for api in (Api.TF1, Api.TF2)
+        f"as {api.value}'s by {', '.join(program.mains.get(api, ()))}"
+        for api in (ModuleApi.TF1, ModuleApi.TF2)
     )
     yield (
         use.start,
@@ -94,7 +103,19 @@ def _places(program: Program, target: Target) -> Iterator[tuple[int, str]]:
     )
 
 
-def _of_left_modules(program: Program) -> Iterator[tuple[int, str]]:
+def left_out(program: ParsedModule) -> Iterator[Finding]:
+    """Yields the first place where a module of TensorFlow 1 differs if this rule isn't applied."""
+    kept = ((use, name) for use, name in _differing(program) if find(name, False) is None)
+    if program.api is ModuleApi.TF1 and (found := next(kept, None)):
+        use, name = found
+        reason = (
+            f"This module is of a program of TensorFlow 1, and {name} is another thing in "
+            f"TensorFlow 2: apply the rule {RULE.name}, too."
+        )
+        yield Finding(*Lines(program.source).position(use.start), RULE.name, reason, RULE.guide)
+
+
+def _of_left_modules(program: ParsedModule) -> Iterator[tuple[int, str]]:
     """Yields the first use of a name of TensorFlow 1 of each module that isn't migrated with it."""
     changed = changed_bindings(program)
     told: set[str] = set()
@@ -113,13 +134,12 @@ def _of_left_modules(program: Program) -> Iterator[tuple[int, str]]:
                 )
 
 
-RULE = Rule(
+RULE = MigrationRule(
     "tf1-api",
     "programs of TensorFlow 1 import tensorflow.compat.v1 and disable v2 behaviour",
     "step-by-step",
-    changes=changed_bindings,
     edits=_edits,
     adds=_statements,
     places=_places,
-    kind=Kind.NOT_REWRITTEN,
+    kind=Subject.NOT_REWRITTEN,
 )

@@ -5,36 +5,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from estimator_spec.legacy.migrate.program import Program
-from estimator_spec.legacy.migrate.results import Kind
-from estimator_spec.legacy.migrate.rule import LEAVING, Rule, Target, calls_of_ours
+from estimator_spec.legacy.migrate.program import ParsedModule
+from estimator_spec.legacy.migrate.results import Subject
+from estimator_spec.legacy.migrate.rule import (
+    LEAVING,
+    MigrationRule,
+    MigrationTarget,
+    calls_of_ours,
+)
 
 _EXAMPLE = {
-    Target.MID_LEVEL: "examples/census/mid_level/train.py",
-    Target.KERAS_RS: "examples/census/keras_rs/train.py",
+    MigrationTarget.MID_LEVEL: "examples/census/mid_level/train.py",
+    MigrationTarget.KERAS_RS: "examples/census/keras_rs/train.py",
 }
 _MODEL_FN = {
-    Target.MID_LEVEL: (
+    MigrationTarget.MID_LEVEL: (
         "A tf.function takes its place, which looks up, computes the loss, and applies the "
         "gradients of activations and variables"
     ),
-    Target.KERAS_RS: (
+    MigrationTarget.KERAS_RS: (
         "A keras.Model takes its place, which calls the embedding layer; `compile` gets loss, "
         "metrics and conversion.optimizer(…)"
     ),
 }
 _LAYERS = {
-    Target.MID_LEVEL: "TPUEmbedding, or serving_embedding_lookup off a TPU",
-    Target.KERAS_RS: "the DistributedEmbedding layer",
+    MigrationTarget.MID_LEVEL: "TPUEmbedding, or serving_embedding_lookup off a TPU",
+    MigrationTarget.KERAS_RS: "the DistributedEmbedding layer",
 }
 _EXPORT = {
-    Target.MID_LEVEL: "convert.to_serving and convert.save_serving export the embeddings",
-    Target.KERAS_RS: "model.export writes a SavedModel",
+    MigrationTarget.MID_LEVEL: "convert.to_serving and convert.save_serving export the embeddings",
+    MigrationTarget.KERAS_RS: "model.export writes a SavedModel",
 }
 _LAYER_NAMES = ("input_layer", "sequence_input_layer", "linear_model")
 
 
-def _places(program: Program, target: Target) -> Iterator[tuple[int, str]]:
+def _places(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, "TPUEstimator"):
         yield (
             call.start,
@@ -59,11 +64,11 @@ def _places(program: Program, target: Target) -> Iterator[tuple[int, str]]:
             yield call.line_of, f"An estimator's export: {_EXPORT[target]}."
 
 
-RULE = Rule(
+RULE = MigrationRule(
     "training-loop",
     "report: what an estimator did, which a training loop has to do",
     "leaving-the-estimator",
     targets=LEAVING,
     places=_places,
-    kind=Kind.NOT_REWRITTEN,
+    kind=Subject.NOT_REWRITTEN,
 )

@@ -323,7 +323,7 @@ def test_modules(script, capsys):
     "arguments, message",
     [
         (["nosuch.py"], "there is no file 'nosuch.py'"),
-        (["--workers=-1", "x.py"], "-1 is negative"),
+        (["--workers=-1", "x.py"], "-1 is less than 0"),
         ([], "name either a script or, by -m, a module"),
         (["x.py", "-m", "x"], "name either a script or, by -m, a module"),
         (["x.py", "--speed=3"], "unrecognized arguments: --speed=3"),

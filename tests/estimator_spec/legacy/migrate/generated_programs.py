@@ -118,18 +118,18 @@ def run(source: str) -> str:
 def main(count: int, seed: int) -> None:
     """Prints the programs that fail without a line, and counts, as JSON."""
     from estimator_spec.legacy.migrate.migration import migrate
-    from estimator_spec.legacy.migrate.results import Kind
+    from estimator_spec.legacy.migrate.results import Subject
 
     silent, failing, needless = [], 0, []
     for name, source in programs(count, seed):
         done = migrate(source)
-        lines = [each for each in done.findings if each.kind is Kind.NOT_REWRITTEN]
+        lines = [each for each in done.findings if each.kind is Subject.NOT_REWRITTEN]
         wrong = run(done.source)
         failing += bool(wrong)
         if wrong and not lines:
             silent.append([name, source, done.source, wrong])
         again = migrate(done.source)
-        if wrong and not any(each.kind is Kind.NOT_REWRITTEN for each in again.findings):
+        if wrong and not any(each.kind is Subject.NOT_REWRITTEN for each in again.findings):
             silent.append([name, source, done.source, f"second run: {wrong}"])
         if lines and not wrong:
             needless.append([name, source, done.source, lines[0].reason])

@@ -18,7 +18,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from estimator_spec.legacy.migrate.migration import migrate
-from estimator_spec.legacy.migrate.results import Finding, Kind
+from estimator_spec.legacy.migrate.results import Finding, Subject
 from named_modules import Named, Today, values
 
 # Import, the name that it binds, and what is read of it.
@@ -201,7 +201,7 @@ def outcome(source: str, kind: type[Named] = Named) -> list[str] | None:
 def unfinished(source: str) -> tuple[str, list[Finding]]:
     """Returns a migrated program and what the report says is left to do."""
     done = migrate(source)
-    return done.source, [each for each in done.findings if each.kind is Kind.NOT_REWRITTEN]
+    return done.source, [each for each in done.findings if each.kind is Subject.NOT_REWRITTEN]
 
 
 def check(source: str) -> bool:

@@ -268,15 +268,42 @@ def test_what_reads_no_old_name_has_no_line(tmp_path: Path) -> None:
     path.write_text(
         "import django, tensorflow as tf\n"
         "if hasattr(tf, 'contrib') and tf is not None: print(tf)\n"
-        "self.estimator.train(tf.nn.relu)\ndjango.contrib.auth\nlayers = tf.layers\ndel tf\n"
+        "self.estimator.train(tf.nn.relu)\ndjango.contrib.auth\nlosses = tf.losses\ndel tf\n"
     )
     assert cli.main(["--only", "old-names", "--only", "restored-names", str(path)]) == 0
 
 
 def test_only(program: Path) -> None:
-    """`--only` applies one rule."""
-    assert cli.main(["--only", "tf1-api", str(program / "old.py")]) == 0
-    assert cli.main(["--only", "tf1-api", "--only", "old-names", str(program / "old.py")]) == 1
+    """`--only` applies one rule; if the others have nothing to do, that is all."""
+    old = program / "old.py"
+    assert cli.main(["--only", "old-names", "--write", str(old)]) == 0
+    assert old.read_text() == NEW
+
+
+def test_only_leaves_nothing_dead_without_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `--only`, what the other rules would have done has a line, and the status is 1."""
+    path = tmp_path / "a.py"
+    path.write_text(
+        "import tensorflow as tf\ntf.Session()\ntf.nn.dropout(x, 0.9)\ntf.contrib.crf\n"
+        "tf.estimator.DNNClassifier([3], [])\n"
+    )
+    before = path.read_text()
+    assert cli.main(["--only", "tf1-arguments", "--write", str(path)]) == 1
+    assert path.read_text() == before
+    told = capsys.readouterr().err
+    for line in (
+        ":2:1: not rewritten: tensorflow.Session is TensorFlow 1's",
+        ":3:1: not rewritten: This module is of a program of TensorFlow 1, and tensorflow.nn.dropo",
+        ":4:1: not rewritten: tensorflow.contrib.crf isn't in TensorFlow 2.21.0. The rule restored",
+        ":5:1: not rewritten: tensorflow.estimator.DNNClassifier isn't in TensorFlow 2.21.0. The r",
+    ):
+        assert line in told
+    # Names are those of TensorFlow 1, though its import isn't rewritten.
+    assert cli.main(["--only", "old-names", "--write", str(path)]) == 1
+    assert "\nestimator_spec.canned.v1.DNNClassifier([3], [])\n" in path.read_text()
+    assert "import tensorflow as tf\ntf.Session()" in path.read_text()
 
 
 @pytest.mark.slow

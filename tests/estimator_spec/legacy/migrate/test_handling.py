@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from estimator_spec.legacy.check import Outcome, check
+from estimator_spec.legacy.check import NameOutcome, check
 from estimator_spec.legacy.migrate.migration import migrate
-from estimator_spec.legacy.migrate.results import Kind
+from estimator_spec.legacy.migrate.results import Subject
 from estimator_spec.legacy.program_source.program_files import Program
 from named_modules import Today, values
 
@@ -86,7 +86,7 @@ def test_a_line(source: str) -> None:
     """A program that needs the name, or catches another error, has a line."""
     done = migrate(source)
     assert done.findings
-    assert {finding.kind for finding in done.findings} == {Kind.NOT_REWRITTEN}
+    assert {finding.kind for finding in done.findings} == {Subject.NOT_REWRITTEN}
 
 
 TF = "import tensorflow as tf\n"
@@ -121,7 +121,7 @@ def test_check_and_migrate_agree(source: str, is_handled: bool, tmp_path) -> Non
     path = tmp_path / "program.py"
     path.write_text(source)
     outcomes = {finding.outcome for finding in check(Program(str(path)), as_tf1=False).findings}
-    assert (outcomes <= {Outcome.HANDLED}) is is_handled
+    assert (outcomes <= {NameOutcome.HANDLED}) is is_handled
     assert (not migrate(source).findings) is is_handled
 
 
@@ -130,5 +130,5 @@ def test_a_name_that_run_puts_back(tmp_path) -> None:
     path = tmp_path / "program.py"
     path.write_text(f"{TF}x = tf.contrib.quantize.f() if hasattr(tf, 'contrib') else 1\n")
     (finding,) = check(Program(str(path)), as_tf1=False).findings
-    assert finding.outcome is Outcome.REFUSED
+    assert finding.outcome is NameOutcome.REFUSED
     assert not migrate(path.read_text()).findings

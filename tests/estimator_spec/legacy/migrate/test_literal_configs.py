@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from estimator_spec import convert
-from estimator_spec.legacy.migrate.migration import Options, migrate
-from estimator_spec.legacy.migrate.rule import Target
+from estimator_spec.legacy.migrate.migration import MigrationOptions, migrate
+from estimator_spec.legacy.migrate.rule import MigrationTarget
 
 DICTIONARIES = """
 import estimator_spec
@@ -46,9 +46,9 @@ sources = pytest.mark.parametrize(
 )
 
 
-def both(source: str, target: Target) -> tuple[Any, Any]:
+def both(source: str, target: MigrationTarget) -> tuple[Any, Any]:
     """Returns what a program calls `spec`, before the rule and after it."""
-    after = migrate(source, Options(target, frozenset(["literal-configs"]))).source
+    after = migrate(source, MigrationOptions(target, frozenset(["literal-configs"]))).source
     assert "EmbeddingConfigSpec" not in after
     found = []
     for text in (source, after):
@@ -74,7 +74,7 @@ def described(value: Any) -> Any:
 @pytest.mark.parametrize("optimizer", [SGD, ADAGRAD, ADAM])
 def test_mid_level(source: str, optimizer: str) -> None:
     """Features, tables, initializers and optimizers have the attributes of a conversion's."""
-    spec, written = both(source.replace("OPTIMIZER", optimizer), Target.MID_LEVEL)
+    spec, written = both(source.replace("OPTIMIZER", optimizer), MigrationTarget.MID_LEVEL)
     converted = convert.to_mid_level(spec).feature_config
     assert described(written) == described(dict(converted))
 
@@ -84,7 +84,7 @@ def test_mid_level(source: str, optimizer: str) -> None:
 def test_keras_rs(source: str, optimizer: str) -> None:
     """The layer has the tables of a conversion's, and looks up the same rows in them."""
     pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
-    spec, written = both(source.replace("OPTIMIZER", optimizer), Target.KERAS_RS)
+    spec, written = both(source.replace("OPTIMIZER", optimizer), MigrationTarget.KERAS_RS)
     converted = convert.to_distributed_embedding(spec)
     features = converted.conversion.source.features
     ids = {

@@ -15,7 +15,7 @@ import tokenize
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from estimator_spec.legacy.migrate.migration import Options, migrate
+from estimator_spec.legacy.migrate.migration import MigrationOptions, migrate
 from named_modules import values
 
 # The same programs in each run, however busy the machine is.
@@ -126,7 +126,7 @@ def test_strings_and_comments(source: str) -> None:
 @given(programs(), st.sets(st.sampled_from(["old-names", "restored-names", "tf1-api"]), min_size=1))
 def test_rules_alone(source: str, rules: set[str]) -> None:
     """Some rules without the others leave a program that parses, and are idempotent."""
-    options = Options(only=frozenset(rules))
+    options = MigrationOptions(only=frozenset(rules))
     once = migrate(source, options).source
     ast.parse(once)
     assert migrate(once, options).source == once

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from estimator_spec.legacy.migrate import notebook_text, notebooks
-from estimator_spec.legacy.migrate.migration import Options
+from estimator_spec.legacy.migrate.migration import MigrationOptions
 
 nbformat = pytest.importorskip("nbformat", reason="needs the extra test")
 
@@ -36,7 +36,7 @@ def sources(text: str) -> list[str]:
 
 def test_cells_and_magics_stay() -> None:
     """Code cells are rewritten together; magics, outputs, texts and other cells stay."""
-    done = notebooks.migrate_notebook(notebook(CELLS), Options())
+    done = notebooks.migrate_notebook(notebook(CELLS), MigrationOptions())
     assert sources(done.source) == [
         "tf.estimator.ModeKeys",
         CELLS[0].replace("import tensorflow", "import estimator_spec\nimport tensorflow"),
@@ -55,19 +55,19 @@ def test_cells_and_magics_stay() -> None:
 def test_no_change() -> None:
     """A notebook without old names stays as it is, byte for byte."""
     text = notebook(["import tensorflow as tf\n%time tf.nn.relu(1.0)"])
-    assert notebooks.migrate_notebook(text, Options()).source == text
+    assert notebooks.migrate_notebook(text, MigrationOptions()).source == text
 
 
 def test_twice() -> None:
     """A second migration changes nothing."""
-    once = notebooks.migrate_notebook(notebook(CELLS), Options()).source
-    assert notebooks.migrate_notebook(once, Options()).source == once
+    once = notebooks.migrate_notebook(notebook(CELLS), MigrationOptions()).source
+    assert notebooks.migrate_notebook(once, MigrationOptions()).source == once
 
 
 def test_findings_name_the_cell() -> None:
     """A line of the report has the number of the cell, and the line in it."""
     text = notebook(["import tensorflow as tf", "x = 1\n\ntf.contrib.seq2seq.x()"])
-    (finding,) = notebooks.migrate_notebook(text, Options()).findings
+    (finding,) = notebooks.migrate_notebook(text, MigrationOptions()).findings
     assert finding.place("a.ipynb") == "a.ipynb:cell 3:3:1"
 
 
@@ -88,16 +88,16 @@ def test_files_that_cells_write() -> None:
     expected = [cell.replace(OLD, NEW) for cell in cells]
     expected[1] = cells[1]
     expected[2] = cells[2].replace("tf.estimator", "estimator_spec")
-    done = notebooks.migrate_notebook(notebook(cells), Options())
+    done = notebooks.migrate_notebook(notebook(cells), MigrationOptions())
     assert sources(done.source)[1:] == expected
     assert not done.findings
-    assert notebooks.migrate_notebook(done.source, Options()).source == done.source
+    assert notebooks.migrate_notebook(done.source, MigrationOptions()).source == done.source
 
 
 def test_a_written_file_that_is_not_python() -> None:
     """A file of several cells stays if it isn't Python 3, and the cell and line are named."""
     cells = [f"%%writefile a.py\n{OLD}", OLD, "%%writefile -a a.py\ny = 1\nprint tf.estimator"]
-    done = notebooks.migrate_notebook(notebook(cells), Options())
+    done = notebooks.migrate_notebook(notebook(cells), MigrationOptions())
     assert sources(done.source)[1:] == [cells[0], NEW, cells[2]]
     assert [(each.cell, each.line) for each in done.findings] == [(4, 3)]
 
@@ -117,7 +117,7 @@ def test_a_written_file_that_is_not_python() -> None:
 )
 def test_other_languages_of_cells(source: str, lines: list[int]) -> None:
     """Old names in text of a shell and in magics have a line each."""
-    done = notebooks.migrate_notebook(notebook(["", source]), Options())
+    done = notebooks.migrate_notebook(notebook(["", source]), MigrationOptions())
     assert [(each.cell, each.line) for each in done.findings] == [(3, line) for line in lines]
 
 
@@ -133,7 +133,7 @@ def test_other_languages_of_cells(source: str, lines: list[int]) -> None:
 )
 def test_a_cell_that_is_not_python(source: str, line: int, fault: str) -> None:
     """A cell that isn't Python 3 stays, with its place; the others are rewritten."""
-    done = notebooks.migrate_notebook(notebook([source, OLD, source]), Options())
+    done = notebooks.migrate_notebook(notebook([source, OLD, source]), MigrationOptions())
     assert sources(done.source)[1:] == [source, NEW, source]
     assert [(each.cell, each.line) for each in done.findings] == [(2, line), (4, line)]
     assert all(f"isn't Python 3: {fault}" in each.reason for each in done.findings)
@@ -151,7 +151,7 @@ def test_a_cell_that_is_not_python(source: str, line: int, fault: str) -> None:
 )
 def test_magics_and_lines_that_look_like_them(source: str) -> None:
     """Magics that go on, and operators and text at the start of a line, stay as they are."""
-    done = notebooks.migrate_notebook(notebook([source, OLD]), Options())
+    done = notebooks.migrate_notebook(notebook([source, OLD]), MigrationOptions())
     assert sources(done.source)[1:] == [source, NEW]
     assert not done.findings
 
@@ -169,18 +169,18 @@ def test_the_rest_of_the_text_stays(indent: Any) -> None:
     cells[0]["source"] = NEW.splitlines(keepends=True)
     cells[1]["source"] = "é = estimator_spec.ModeKeys"
     expected = json.dumps(found, indent=indent)
-    assert notebooks.migrate_notebook(text, Options()).source == expected
+    assert notebooks.migrate_notebook(text, MigrationOptions()).source == expected
 
 
 def test_other_languages() -> None:
     """A notebook of another language is none of ours."""
     text = notebook(["library(tensorflow)"], language_info={"name": "R"})
     with pytest.raises(notebook_text.OtherLanguageError, match="a notebook of R"):
-        notebooks.migrate_notebook(text, Options())
+        notebooks.migrate_notebook(text, MigrationOptions())
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"nbformat": 99, "cells": []}'])
 def test_no_notebook(text: str) -> None:
     """A file that isn't a notebook is refused."""
     with pytest.raises(notebook_text.NotebookError):
-        notebooks.migrate_notebook(text, Options())
+        notebooks.migrate_notebook(text, MigrationOptions())

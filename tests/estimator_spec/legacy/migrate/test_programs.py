@@ -10,10 +10,10 @@ import pytest
 
 from estimator_spec.legacy import program_api
 from estimator_spec.legacy.migrate import cli, runner
-from estimator_spec.legacy.migrate.migration import Options
-from estimator_spec.legacy.migrate.program import Api
+from estimator_spec.legacy.migrate.migration import MigrationOptions
+from estimator_spec.legacy.migrate.program import ModuleApi
 from estimator_spec.legacy.migrate.programs import Programs
-from estimator_spec.legacy.migrate.results import Changed, Failed, Kind, Skipped
+from estimator_spec.legacy.migrate.results import Changed, Failed, Skipped, Subject
 from estimator_spec.legacy.program_source import program_files
 from estimator_spec.legacy.program_source.program_files import Program, Sources
 
@@ -37,7 +37,7 @@ def write(folder: Path, **files: str) -> list[str]:
 
 def migrated(paths: list[str]) -> dict[str, str]:
     """Returns the new sources of files by the names of their modules, and checks for failures."""
-    results = list(runner.migrate_files(paths, Options()))
+    results = list(runner.migrate_files(paths, MigrationOptions()))
     assert not any(isinstance(result, Failed | Skipped) for result in results)
     return {
         Path(result.path).stem: (
@@ -51,10 +51,10 @@ def findings(paths: list[str]) -> list[str]:
     """Returns what the report says is left to do."""
     return [
         f"{Path(result.path).stem}:{finding.line}: {finding.reason}"
-        for result in runner.migrate_files(paths, Options())
+        for result in runner.migrate_files(paths, MigrationOptions())
         if not isinstance(result, Failed | Skipped)
         for finding in result.findings
-        if finding.kind is Kind.NOT_REWRITTEN
+        if finding.kind is Subject.NOT_REWRITTEN
     ]
 
 
@@ -132,8 +132,14 @@ def test_two_programs_in_a_directory(tmp_path: Path) -> None:
     paths = write(tmp_path, old=old, new=new, mine=TF2 + DROP, other=TF2 + DROP, shared=TF2 + DROP)
     programs = Programs(paths, {}, Sources())
     apis = {Path(path).stem: programs.place(path).api for path in paths}
-    either = {"shared": Api.EITHER}
-    assert apis == {"old": Api.TF1, "mine": Api.TF1, "new": Api.TF2, "other": Api.TF2, **either}
+    either = {"shared": ModuleApi.EITHER}
+    assert apis == {
+        "old": ModuleApi.TF1,
+        "mine": ModuleApi.TF1,
+        "new": ModuleApi.TF2,
+        "other": ModuleApi.TF2,
+        **either,
+    }
     (line,) = findings(paths)
     assert line.startswith("shared:3: This module can be read as TensorFlow 1's by ")
     assert "old.py; as TensorFlow 2's by " in line
@@ -260,8 +266,8 @@ def test_several_processes_read_the_same(tmp_path: Path) -> None:
     """With `--jobs` modules get the API of their program, too."""
     task = TF2 + "import layers\nfrom layers import tf as t\nt.Session().run(layers.drop(1))\n"
     paths = write(tmp_path, task=task, layers=TF2 + DROP)
-    one = list(runner.migrate_files(paths, Options()))
-    assert list(runner.migrate_files(paths, Options(), jobs=2)) == one
+    one = list(runner.migrate_files(paths, MigrationOptions()))
+    assert list(runner.migrate_files(paths, MigrationOptions(), jobs=2)) == one
     assert all(isinstance(result, Changed) for result in one)
 
 
@@ -272,5 +278,5 @@ def test_files_are_read_once(tmp_path, monkeypatch):
     paths = [str(tmp_path / name) for name in ("main.py", "own.py")]
     parsed, parse = [], program_files.parse
     monkeypatch.setattr(program_files, "parse", lambda path: parsed.append(path) or parse(path))
-    list(runner.migrate_files(paths, Options()))
+    list(runner.migrate_files(paths, MigrationOptions()))
     assert sorted(parsed) == paths

@@ -13,12 +13,12 @@ import tensorflow as tf
 import generated_programs
 from estimator_spec.legacy.migrate import cli
 from estimator_spec.legacy.migrate.migration import migrate
-from estimator_spec.legacy.migrate.results import Kind
+from estimator_spec.legacy.migrate.results import Subject
 
 
 def remaining(source: str) -> list[str]:
     """Returns place and name of what the report says isn't rewritten."""
-    found = (each for each in migrate(source).findings if each.kind is Kind.NOT_REWRITTEN)
+    found = (each for each in migrate(source).findings if each.kind is Subject.NOT_REWRITTEN)
     return [f"{each.line}:{each.column} {each.reason.split()[0]}" for each in found]
 
 
@@ -108,7 +108,7 @@ def test_modules_of_a_library() -> None:
     module = "tensorflow.contrib.slim.python.slim.nets.inception_v3"
     done = migrate(f"from {module} import inception_v3\nrecord(inception_v3)\n")
     assert f'inception_v3 = estimator_spec.restored("{module}.inception_v3")' in done.source
-    assert [each.kind for each in done.findings] == [Kind.TO_INSTALL]
+    assert [each.kind for each in done.findings] == [Subject.TO_INSTALL]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_arguments_of_tensorflow_1() -> None:
     call = "tf.reduce_sum(x, keep_dims=True, **options)"
     text = f"def f(x, **options):\n    return {call}\n"
     (finding,) = migrate(f"import tensorflow as tf\n{text}").findings
-    assert "has no argument keep_dims in TensorFlow 2: use keepdims" in finding.reason
+    assert "has had no argument keep_dims since TensorFlow 2.0: use keepdims" in finding.reason
     assert finding.line == 3
     assert not migrate(f"import tensorflow as tf\ntf.Session()\n{text}").findings
 
@@ -210,11 +210,18 @@ def test_todays_names_of_contrib() -> None:
     [
         "import tensorflow as tf\ntf.contrib.keras.layers.Dense(3)\n",
         "from tensorflow.contrib import keras as k\nk.models.Sequential()\n",
+        "from tensorflow.contrib.keras import layers, models as m\nm.Model(layers.Input([1]))\n",
+        "from tensorflow.contrib.keras.layers import Dense\nDense(3)\n",
+        "import tensorflow.contrib.keras.layers as layers\nlayers.Dense(3)\n",
+        "import tensorflow.contrib.keras\ntensorflow.contrib.keras.layers.Dense(3)\n",
+        "from tensorflow.contrib.keras.python.keras.layers import Dense\nDense(3)\n",
+        "from tensorflow.contrib.keras.api.keras.preprocessing import text\ntext.Tokenizer()\n",
     ],
 )
 def test_keras_of_contrib(source: str) -> None:
-    """tf.contrib.keras becomes TensorFlow's Keras 2, selected in the same run."""
+    """tf.contrib.keras and its parts become TensorFlow's Keras 2, selected in the same run."""
     done = migrate(source)
     assert not done.findings
-    assert "contrib" not in done.source and "select_legacy_keras()" in done.source
+    assert ".keras" in done.source and "contrib" not in done.source
+    assert "select_legacy_keras()" in done.source
     assert migrate(done.source).source == done.source

@@ -18,7 +18,7 @@ import pytest
 
 from estimator_spec.legacy import program_api, program_names
 from estimator_spec.legacy.migrate import syntax
-from estimator_spec.legacy.migrate.program import Api
+from estimator_spec.legacy.migrate.program import ModuleApi
 from estimator_spec.legacy.migrate.programs import Programs
 from estimator_spec.legacy.program_source import flow, program_files
 from estimator_spec.legacy.program_source.modules import Modules
@@ -312,7 +312,7 @@ def test_the_api_of_made_programs(start: int, tmp_path: Path) -> None:
         main = write(made(seed), folder)
         paths = [str(path) for path in sorted(folder.rglob("*.py"))]
         of_tf1.append(program_api.uses_tf1_names(Program(str(main))))
-        assert (Programs(paths, {}, Sources()).place(str(main)).api is Api.TF1) is of_tf1[-1]
+        assert (Programs(paths, {}, Sources()).place(str(main)).api is ModuleApi.TF1) is of_tf1[-1]
     assert 5 < sum(of_tf1) < 58
 
 
@@ -333,4 +333,4 @@ def test_programs(path: Path) -> None:
     }
     assert migrated
     assert migrated <= checked
-    assert (program.api is Api.TF1) is program_api.is_of_tf1(names)
+    assert (program.api is ModuleApi.TF1) is program_api.is_of_tf1(names)
