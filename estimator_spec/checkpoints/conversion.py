@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts checkpoints: names, layouts, optimizer slots, vocabularies."""
+"""Converts checkpoints to other names, layouts, optimizers' slots and vocabularies."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def convert(
 def write_plan(
     checkpoint: Checkpoint,
     prefix: str,
-    plan: planning.Plan,
+    plan: planning.ConversionPlan,
     progress: Callable[[int, int], None] | None = None,
     durable: bool = True,
     latest: bool = False,

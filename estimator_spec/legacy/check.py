@@ -92,7 +92,7 @@ class Check:
                 yield f"{each.place}: not read: {each.name or 'a module'}. {each.reason}"
 
 
-def main(program: program_files.Program, as_tf1: bool | None) -> int:
+def main(program: program_files.StartedProgram, as_tf1: bool | None) -> int:
     """Prints the findings; returns 1 if a name is refused, else 0.
 
     Args:
@@ -111,7 +111,7 @@ def main(program: program_files.Program, as_tf1: bool | None) -> int:
     return 0 if result.is_supported else 1
 
 
-def check(program: program_files.Program, as_tf1: bool | None = None) -> Check:
+def check(program: program_files.StartedProgram, as_tf1: bool | None = None) -> Check:
     """Returns what becomes of the old names of a program and its modules; see `main`."""
     if as_tf1 is None:
         as_tf1 = program_api.uses_tf1_names(program)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_spec import __main__ as command_line
 from estimator_spec.legacy import check
 from estimator_spec.legacy.check import Outcome
-from estimator_spec.legacy.program_source.program_files import Program
+from estimator_spec.legacy.program_source.program_files import StartedProgram
 
 PROGRAM = """\
 import tensorflow as tf
@@ -76,7 +76,7 @@ def by_place(found):
 
 def test_every_old_name(program):
     """Each use is put back, stood in for, left to the program or refused, with its line."""
-    found = by_place(check.check(Program(str(program)), as_tf1=True).findings)
+    found = by_place(check.check(StartedProgram(str(program)), as_tf1=True).findings)
     contrib, v1 = "tensorflow.contrib", "tensorflow.compat.v1"
     estimator = "tensorflow_estimator.python.estimator.estimator"
     assert {key: finding.outcome.name for key, finding in found.items()} == {
@@ -110,7 +110,7 @@ def test_every_old_name(program):
 def outcomes(tmp_path, text, as_tf1=None):
     """Returns the outcome of each old name of a program, by the name."""
     (tmp_path / "program.py").write_text(text)
-    found = check.check(Program(str(tmp_path / "program.py")), as_tf1).findings
+    found = check.check(StartedProgram(str(tmp_path / "program.py")), as_tf1).findings
     return {finding.name: finding.outcome for finding in found}
 
 
@@ -215,7 +215,7 @@ def test_tensorflow_is_not_started(program):
 
 def test_names_of_tensorflow_1_without_its_names(program):
     """Without TensorFlow 1's API its names are refused, with the option that helps."""
-    found = by_place(check.check(Program(str(program)), as_tf1=False).findings)
+    found = by_place(check.check(StartedProgram(str(program)), as_tf1=False).findings)
     flags = found["program.py:15", "tensorflow.flags"]
     assert flags.outcome is Outcome.REFUSED
     assert "run --tf1" in flags.text
