@@ -48,6 +48,13 @@ def test_readme_installs_this_version():
     assert versions == {tpu_columns.__version__}
 
 
+def test_the_changelog_has_this_version():
+    """The changelog says what the package's version can do, and begins what comes next."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## \[(.+?)\](?: - \d{4}-\d\d-\d\d)?$", text, re.MULTILINE)
+    assert sections[:2] == ["Unreleased", tpu_columns.__version__]
+
+
 # At the level INFO; lines that aren't of a level are those of a configuration.
 LEVELS = re.compile(r"(INFO|WARNING|ERROR|FATAL):|([IWEF])\d{4} [\d:.]+ ")
 # What absl says before TensorFlow sets its level, which no program can change.

@@ -6,35 +6,53 @@ Command lines read their arguments without TensorFlow that way.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
-def make_getattr(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a package that imports names and modules at their first use.
+def attach(
+    package: str, *modules: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Returns `__getattr__`, `__dir__` and `__all__` of a package that imports names when used.
+
+    The package's file lists its public names once, as imports that only type checkers run:
+
+        if TYPE_CHECKING:
+            # isort: off
+            from package.module import name as name
+        else:
+            __getattr__, __dir__, __all__ = lazy_names.attach(__name__)
+
+    Type checkers take only `name as name` for public. Without the comment, ruff makes an import
+    statement for each of these.
 
     A program that uses a name of `estimator_spec` or `tpu_columns` uses the project: from then on
     TensorFlow's log is without what `log_messages` filters. An import alone changes no log.
 
     Args:
-        package: full name of the package.
-        homes: the public names by the module that defines them, separated by spaces. A module that
-            begins with a dot is in the package; `new=old` is a name that the module calls `old`.
+        package: full name of the package, whose file is being imported.
+        *modules: names of its modules that `dir` lists, but `import *` doesn't import.
+
+    Raises:
+        ImportError: the package was installed without its source.
     """
-    places = {
-        name.partition("=")[0]: (module, name.rpartition("=")[2])
-        for module, names in homes.items()
-        for name in names.split()
-    }
+    module = sys.modules[package]
+    source = module.__spec__.loader.get_source(package)  # type: ignore[union-attr]
+    if source is None:
+        raise ImportError(
+            f"{package} reads its public names in its source file, which isn't there: install the "
+            ".py files beside the compiled ones"
+        )
+    homes = dict(_imports_for_type_checkers(source))
 
     def __getattr__(name: str) -> Any:  # it becomes the package's
-        if name in places:
-            module, there = places[name]
-            found = getattr(importlib.import_module(module, package), there)
-            setattr(sys.modules[package], name, found)
+        if name in homes:
+            found = getattr(importlib.import_module(homes[name]), name)
+            setattr(module, name, found)
             if "." not in package and "tensorflow" in sys.modules:
                 importlib.import_module("tpu_columns.log_messages").install()
             return found
@@ -43,19 +61,17 @@ def make_getattr(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
             return importlib.import_module(full)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return __getattr__
-
-
-def make_dir(package: str, *names: str) -> Callable[[], list[str]]:
-    """Returns the `__dir__` of a package: its public names, imported or not, and special ones.
-
-    Args:
-        package: full name of the package.
-        *names: its public names, and those of its public modules.
-    """
-
     def __dir__() -> list[str]:  # it becomes the package's
-        special = (name for name in vars(sys.modules[package]) if name.startswith("__"))
-        return sorted({*names, *special})
+        special = (name for name in vars(module) if name.startswith("__"))
+        return sorted({*homes, *modules, *special})
 
-    return __dir__
+    return __getattr__, __dir__, [*homes]
+
+
+def _imports_for_type_checkers(source: str) -> Iterator[tuple[str, str]]:
+    """Yields the names that a file imports under `if TYPE_CHECKING:`, and their modules."""
+    for block in ast.parse(source).body:
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+            for node in block.body:
+                if isinstance(node, ast.ImportFrom):
+                    yield from ((alias.name, node.module or "") for alias in node.names)

@@ -22,12 +22,12 @@ import tensorflow as tf
 from estimator_spec.canned import column_state
 from estimator_spec.checkpoints.boosted_trees import Forest
 from estimator_spec.core._tensorflow import private
-from estimator_spec.heads.tree_features import Feature, Kind
+from estimator_spec.heads.tree_features import TreeFeature, TreeFeatureKind
 from tpu_columns.layer_inputs import check_features_of
 
 
 def build_inputs(
-    tensors: Mapping[str, Any], features: Sequence[Feature], quantiles: Iterable[np.ndarray]
+    tensors: Mapping[str, Any], features: Sequence[TreeFeature], quantiles: Iterable[np.ndarray]
 ) -> Any:
     """Returns the integers of all features, int32 [batch, sum of the features' widths].
 
@@ -48,11 +48,11 @@ def build_inputs(
         check_features_of(column, tensors)
         column.create_state(state)
         values = cache.get(column, state)
-        if kind is Kind.QUANTILE:
+        if kind is TreeFeatureKind.QUANTILE:
             values = column_state.flat(values, column)
             count = sum(feature.column == column for feature in features)
             values = _intervals(values, [next(remaining) for _ in range(count)])
-        elif kind is Kind.ID:
+        elif kind is TreeFeatureKind.ID:
             # As in TensorFlow, an example without an id has the first one.
             values = tf.pad(tf.sparse.to_dense(values), [[0, 0], [0, 1]])[:, :1]
         parts.append(tf.cast(values, tf.int32))
@@ -80,7 +80,7 @@ def _intervals(values: Any, quantiles: list[np.ndarray]) -> Any:
     return tf.transpose(tf.searchsorted(tf.constant(ends), values, side="left"))
 
 
-def build_paths(forest: Forest, inputs: Any, features: Sequence[Feature]) -> list[Any]:
+def build_paths(forest: Forest, inputs: Any, features: Sequence[TreeFeature]) -> list[Any]:
     """Returns the nodes that examples come to, the roots first: int32 [batch, trees] each.
 
     Args:
@@ -114,7 +114,7 @@ def build_paths(forest: Forest, inputs: Any, features: Sequence[Feature]) -> lis
 
 
 def build_logits(
-    forest: Forest, inputs: Any, features: Sequence[Feature], logits_dimension: int
+    forest: Forest, inputs: Any, features: Sequence[TreeFeature], logits_dimension: int
 ) -> Any:
     """Returns the logits, floats [batch, logits_dimension]; without trees they are 0.
 
@@ -132,7 +132,7 @@ def build_logits(
 
 
 def build_contributions(
-    forest: Forest, inputs: Any, features: Sequence[Feature], is_classification: bool
+    forest: Forest, inputs: Any, features: Sequence[TreeFeature], is_classification: bool
 ) -> tuple[Any, Any]:
     """Returns what each feature contributes to the predictions of a model with one logit.
 

@@ -17,49 +17,35 @@ from typing import TYPE_CHECKING
 from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
-    from estimator_spec.checkpoints.change_report import ConversionReport
-    from estimator_spec.checkpoints.conversion import convert
-    from estimator_spec.checkpoints.differences import Differences, diff
-    from estimator_spec.checkpoints.inspection import Inspection, inspect
-    from estimator_spec.checkpoints.record_creation import record
-    from estimator_spec.checkpoints.state_repair import Repair, repair
-    from estimator_spec.checkpoints.table_reading import iterate_table, read_table, tables_of
-    from estimator_spec.core.checkpoints.bundle import Checkpoint
-    from estimator_spec.core.checkpoints.errors import CheckpointError, DamagedCheckpointError
-    from estimator_spec.core.checkpoints.verification import Verification, verify
-
-_HOMES = {
-    "estimator_spec.core.checkpoints.bundle": "Checkpoint",
-    ".change_report": "ConversionReport",
-    ".conversion": "convert",
-    ".differences": "Differences diff",
-    "estimator_spec.core.checkpoints.errors": "CheckpointError DamagedCheckpointError",
-    ".inspection": "Inspection inspect",
-    ".record_creation": "record",
-    ".state_repair": "Repair repair",
-    ".table_reading": "iterate_table read_table tables_of",
-    "estimator_spec.core.checkpoints.verification": "Verification verify",
-}
-
-__getattr__ = lazy_names.make_getattr(__name__, _HOMES)
-
-
-__all__ = [
-    "Checkpoint",
-    "CheckpointError",
-    "ConversionReport",
-    "DamagedCheckpointError",
-    "Differences",
-    "Inspection",
-    "Repair",
-    "Verification",
-    "convert",
-    "diff",
-    "inspect",
-    "iterate_table",
-    "read_table",
-    "record",
-    "repair",
-    "tables_of",
-    "verify",
-]
+    # isort: off
+    from estimator_spec.core.checkpoints.bundle import Checkpoint as Checkpoint
+    from estimator_spec.checkpoints.change_report import ConversionReport as ConversionReport
+    from estimator_spec.checkpoints.conversion import convert as convert
+    from estimator_spec.checkpoints.differences import (
+        Differences as Differences,
+        diff as diff,
+    )
+    from estimator_spec.core.checkpoints.errors import (
+        CheckpointError as CheckpointError,
+        DamagedCheckpointError as DamagedCheckpointError,
+    )
+    from estimator_spec.checkpoints.inspection import (
+        Inspection as Inspection,
+        inspect as inspect,
+    )
+    from estimator_spec.checkpoints.record_creation import record as record
+    from estimator_spec.checkpoints.state_repair import (
+        Repair as Repair,
+        repair as repair,
+    )
+    from estimator_spec.checkpoints.table_reading import (
+        iterate_table as iterate_table,
+        read_table as read_table,
+        tables_of as tables_of,
+    )
+    from estimator_spec.core.checkpoints.verification import (
+        Verification as Verification,
+        verify as verify,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names.attach(__name__)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the trees of a boosted trees estimator from its checkpoint, of TensorFlow 1.15 to 2.8.
+"""Reads the trees of boosted trees estimators from checkpoints that TensorFlow 1.15 to 2.8 wrote.
 
-Such a checkpoint has the trees as one string, a message `TreeEnsemble`, and the quantiles of each
-number in numeric columns, between which trees split, as floats.
+Such a checkpoint stores all trees as one string, a serialized `TreeEnsemble`, and as floats the
+quantiles of each element of the numeric columns: the thresholds at which trees may split.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from estimator_spec.core.checkpoints.errors import DamagedCheckpointError
-from estimator_spec.heads.tree_features import Feature, Kind
+from estimator_spec.heads.tree_features import TreeFeature, TreeFeatureKind
 
 _TREES = "boosted_trees:0_serialized"
 _QUANTILES = "boosted_trees/QuantileAccumulator:0_bucket_boundaries_{}"
@@ -43,7 +43,7 @@ _FIELD = re.compile(r"(\w+)=(\d+):(\w+)(\*?)")
 
 
 class Forest(NamedTuple):
-    """The nodes of all trees, numbered through.
+    """The nodes of all trees, numbered consecutively.
 
     Attributes:
         roots: node of each tree at which it begins, ints [trees].
@@ -83,7 +83,7 @@ class TrainedTrees(NamedTuple):
     quantiles: tuple[np.ndarray, ...]
 
 
-def read(prefix: str, features: Sequence[Feature], logits_dimension: int) -> TrainedTrees:
+def read(prefix: str, features: Sequence[TreeFeature], logits_dimension: int) -> TrainedTrees:
     """Reads the trees of a model in a checkpoint.
 
     Args:
@@ -120,12 +120,14 @@ def read(prefix: str, features: Sequence[Feature], logits_dimension: int) -> Tra
     return trained
 
 
-def _find_misfit(trained: TrainedTrees, features: Sequence[Feature], logits_dimension: int) -> str:
+def _find_misfit(
+    trained: TrainedTrees, features: Sequence[TreeFeature], logits_dimension: int
+) -> str:
     """Returns why trees aren't those of a model, or ''."""
     forest = trained.forest
     splits = forest.features >= 0
     used, dimensions = forest.features[splits], forest.dimensions[splits]
-    numbers = sum(feature.kind is Kind.QUANTILE for feature in features)
+    numbers = sum(feature.kind is TreeFeatureKind.QUANTILE for feature in features)
     if numbers != len(trained.quantiles):
         return (
             f"it has quantiles of {len(trained.quantiles)} numbers, and the numeric columns have "
@@ -212,7 +214,7 @@ def _rows(tree: Any, weight: Any, first: int) -> Iterator[tuple[Any, ...]]:
 
 
 def _logits(leaf: Any) -> np.ndarray:
-    """Returns the logits of a `Leaf`; one of several logits has a vector."""
+    """Returns the logits of a `Leaf`, which stores one as a scalar and several as a vector."""
     values = leaf.vector.value if leaf.HasField("vector") else [leaf.scalar]
     return np.asarray(values, np.float32)
 

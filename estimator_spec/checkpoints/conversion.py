@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts checkpoints: names, layouts, optimizer slots, vocabularies."""
+"""Converts checkpoints to other names, layouts, optimizers' slots and vocabularies."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _CHUNK = 4 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Difference:
+class VariableDifference:
     """A variable that differs between two checkpoints.
 
     Attributes:
@@ -52,7 +52,7 @@ class Differences:
     second: str
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
-    changed: tuple[Difference, ...]
+    changed: tuple[VariableDifference, ...]
     num_equal: int
 
     def __bool__(self) -> bool:
@@ -102,7 +102,7 @@ def diff(
             if name not in a.variables and name not in b.variables:
                 raise ValueError(f"Neither checkpoint has a table {name!r}.")
         common = sorted(set(a.variables) & set(b.variables))
-        sides = [Side(side, spec, strategy, shards, tables) for side in (a, b)]
+        sides = [StoredSide(side, spec, strategy, shards, tables) for side in (a, b)]
         total = sum(a.variables[name].num_bytes for name in common)
         changed = []
         with ByteProgress(total, progress) as compared:
@@ -121,7 +121,7 @@ def diff(
         )
 
 
-class Side:
+class StoredSide:
     """One of two checkpoints that are compared; `diff` describes the arguments.
 
     Strategy and shards have no effect if a record beside the checkpoint has the layout.
@@ -161,12 +161,12 @@ class Side:
         return b"".join(part.tobytes() for part in parts)
 
 
-def _compare(a: Side, b: Side, name: str) -> Difference | None:
+def _compare(a: StoredSide, b: StoredSide, name: str) -> VariableDifference | None:
     one, other = a.variable(name), b.variable(name)
     if one.dtype != other.dtype:
-        return Difference(name, f"{one.dtype.name} and {other.dtype.name}")
+        return VariableDifference(name, f"{one.dtype.name} and {other.dtype.name}")
     if one.shape != other.shape:
-        return Difference(name, f"shapes {list(one.shape)} and {list(other.shape)}")
+        return VariableDifference(name, f"shapes {list(one.shape)} and {list(other.shape)}")
     if not (one.is_rows and other.is_rows):
         return _compare_whole(a, b, name)
     count, largest = 0, 0.0
@@ -178,12 +178,12 @@ def _compare(a: Side, b: Side, name: str) -> Difference | None:
             largest = max(largest, _largest(x[different], y[different], one))
     if not count:
         return None
-    return Difference(
+    return VariableDifference(
         name, f"{count} of {one.num_rows} rows differ, by at most {largest:.3g}", count, largest
     )
 
 
-def _compare_whole(a: Side, b: Side, name: str) -> Difference | None:
+def _compare_whole(a: StoredSide, b: StoredSide, name: str) -> VariableDifference | None:
     """Compares variables that aren't rows: scalars, strings, slices along other axes."""
     x, y = a.whole(name), b.whole(name)
     if x == y:
@@ -192,8 +192,8 @@ def _compare_whole(a: Side, b: Side, name: str) -> Difference | None:
     if variable.is_numbers and not variable.shape:
         kind = variable.dtype.as_numpy_dtype
         values = [np.frombuffer(raw, kind)[0] for raw in (x, y)]
-        return Difference(name, f"{values[0]} and {values[1]}", 1)
-    return Difference(name, "other contents")
+        return VariableDifference(name, f"{values[0]} and {values[1]}", 1)
+    return VariableDifference(name, "other contents")
 
 
 def _largest(x: np.ndarray, y: np.ndarray, variable: StoredVariable) -> float:

@@ -15,7 +15,7 @@ from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class InspectedVariable:
     """A variable of a checkpoint.
 
     Attributes:
@@ -64,13 +64,13 @@ class Inspection:
 
     path: str
     global_step: int | None
-    entries: tuple[Entry, ...]
+    entries: tuple[InspectedVariable, ...]
     missing: tuple[str, ...]
     leftover: tuple[str, ...]
     recorded: bool
 
     @property
-    def tables(self) -> tuple[Entry, ...]:
+    def tables(self) -> tuple[InspectedVariable, ...]:
         """The tables."""
         return tuple(entry for entry in self.entries if entry.kind == "table")
 
@@ -93,7 +93,7 @@ class Inspection:
         return "\n".join(lines)
 
 
-def _row(entry: Entry) -> list[str]:
+def _row(entry: InspectedVariable) -> list[str]:
     name = entry.name
     if entry.kind == "slot":
         name = f"  {name.removeprefix(entry.beside)}"
@@ -135,7 +135,7 @@ def inspect(
     """
     with Checkpoint(path) as checkpoint:
         found = variable_roles.classify(checkpoint, spec, strategy, shards, tables)
-        entries: list[Entry] = []
+        entries: list[InspectedVariable] = []
         for table in found.tables.values():
             layout = {
                 "strategy": table.layout.strategy,
@@ -162,8 +162,8 @@ def inspect(
         )
 
 
-def _entry(variable: StoredVariable, kind: str, **more: Any) -> Entry:
-    return Entry(
+def _entry(variable: StoredVariable, kind: str, **more: Any) -> InspectedVariable:
+    return InspectedVariable(
         variable.name,
         kind,
         variable.dtype.name,

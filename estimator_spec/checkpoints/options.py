@@ -49,7 +49,7 @@ class ConversionOptions:
             self._check_objects()
 
     def _check_objects(self) -> None:
-        """Checks the options that TF2 objects leave no choice in."""
+        """Refuses options that contradict the fixed names and layout of TF2 objects."""
         if self.rename:
             raise ValueError("objects name their variables themselves: leave `rename` out.")
         if self.strategy == "mod" or (self.shards or 1) != 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans a conversion: the output variable, name and layout of each variable."""
+"""Plans a conversion: decides the new name, layout and contents of each variable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tpu_columns.partition import RowPartition
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class ConversionPlan:
     """A planned conversion.
 
     Attributes:
@@ -47,7 +47,7 @@ def make_plan(
     found: variable_roles.VariableRoles,
     options: ConversionOptions,
     spec_data: Any = None,
-) -> Plan:
+) -> ConversionPlan:
     """Plans a conversion.
 
     Args:
@@ -86,7 +86,7 @@ class _Planner:
         self._slots = SlotConversion(options.slots)
         self._renamed = Renaming(options.rename, checkpoint.variables)
 
-    def plan(self, spec_data: Any) -> Plan:
+    def plan(self, spec_data: Any) -> ConversionPlan:
         options = self._options
         renames = options.rename or options.slots or options.objects
         if OBJECT_GRAPH in self._variables and renames:
@@ -100,7 +100,7 @@ class _Planner:
             self._add_variables()
         if spec_data is None and self._found.record is not None:
             spec_data = self._found.record.spec
-        return Plan(
+        return ConversionPlan(
             tuple(self._outputs[name] for name in sorted(self._outputs)),
             tuple(self._changes),
             (*self._notes, *self._slots.notes),
@@ -108,7 +108,7 @@ class _Planner:
         )
 
     def _add_variables(self) -> None:
-        """Adds all variables, as those of a graph."""
+        """Adds all variables, under the names that they have in a graph."""
         renamed = self._renamed
         for table in self._found.tables.values():
             self._add_table(table, renamed.new_name(table.name))

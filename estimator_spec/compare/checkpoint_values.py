@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from estimator_spec.checkpoints.differences import Side as StoredSide
+from estimator_spec.checkpoints.differences import StoredSide
 from estimator_spec.compare import comparison, gaps, values
 from estimator_spec.compare.comparison import Comparison, Item, Outcome
 from estimator_spec.compare.gaps import Gap, GapBuilder

@@ -53,11 +53,11 @@ class Program:
     python_path: str | None = None
 
     @property
-    def source(self) -> program_files.Program:
+    def source(self) -> program_files.StartedProgram:
         """The program, whose files can be found."""
         if self.directory is None:
-            return program_files.Program(self.script)
-        return program_files.Program(self.script, is_module=True, directory=self.directory)
+            return program_files.StartedProgram(self.script)
+        return program_files.StartedProgram(self.script, is_module=True, directory=self.directory)
 
     @property
     def text(self) -> str:

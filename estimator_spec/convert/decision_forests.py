@@ -17,7 +17,7 @@ import tensorflow as tf
 from estimator_spec.checkpoints import boosted_trees as stored
 from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.heads.description import class_labels
-from estimator_spec.heads.tree_features import BoostedTreesModel, Feature, Kind
+from estimator_spec.heads.tree_features import BoostedTreesModel, TreeFeature, TreeFeatureKind
 
 _UNKNOWN = 0  # YDF's number of words that are in no vocabulary
 
@@ -90,17 +90,17 @@ class _Input(NamedTuple):
     words: tuple[str, ...] = ()
 
 
-def _read_input(feature: Feature) -> _Input:
+def _read_input(feature: TreeFeature) -> _Input:
     column = feature.column
-    if feature.kind in (Kind.QUANTILE, Kind.BUCKET):
-        numeric = column if feature.kind is Kind.QUANTILE else column.source_column
+    if feature.kind in (TreeFeatureKind.QUANTILE, TreeFeatureKind.BUCKET):
+        numeric = column if feature.kind is TreeFeatureKind.QUANTILE else column.source_column
         if numeric.normalizer_fn is not None:
             raise ValueError(
                 f"Column {column.name!r} has a normalizer_fn, which a YDF model can't call. "
                 "Convert an estimator without it, and normalize the features before."
             )
         return _Input(numeric.key, math.prod(numeric.shape))
-    categorical = column.categorical_column if feature.kind is Kind.COUNT else column
+    categorical = column.categorical_column if feature.kind is TreeFeatureKind.COUNT else column
     return _Input(categorical.key, words=_words(categorical))
 
 
@@ -178,7 +178,7 @@ class _TreeWriter:
         self,
         ydf: Any,
         data_spec: Any,
-        features: Sequence[Feature],
+        features: Sequence[TreeFeature],
         trained: stored.TrainedTrees,
         inputs: dict[Any, _Input],
     ) -> None:
@@ -188,7 +188,7 @@ class _TreeWriter:
         self._inputs = inputs
         quantiles = iter(trained.quantiles)
         self._quantiles = [
-            next(quantiles) if feature.kind is Kind.QUANTILE else np.empty(0)
+            next(quantiles) if feature.kind is TreeFeatureKind.QUANTILE else np.empty(0)
             for feature in features
         ]
         self._columns = {column.name: number for number, column in enumerate(data_spec.columns)}
@@ -224,14 +224,14 @@ class _TreeWriter:
         forest = self._forest
         position, threshold = int(forest.features[number]), int(forest.thresholds[number])
         feature = self._features[position]
-        if feature.kind is Kind.QUANTILE:
+        if feature.kind is TreeFeatureKind.QUANTILE:
             quantiles = self._quantiles[position]
             if threshold >= len(quantiles) - 1:
                 return None
             # NaN is in the first interval.
             least = np.nextafter(np.float32(quantiles[threshold]), np.float32(np.inf))
             return self._at_least(feature, feature.element, least, missing=False)
-        if feature.kind is Kind.BUCKET:
+        if feature.kind is TreeFeatureKind.BUCKET:
             boundaries = feature.column.boundaries
             if threshold >= len(boundaries):
                 return None
@@ -239,7 +239,7 @@ class _TreeWriter:
             least = np.float32(boundaries[threshold])
             return self._at_least(feature, int(forest.dimensions[number]), least, missing=True)
         words = self._inputs[feature.column].words
-        if feature.kind is Kind.COUNT:
+        if feature.kind is TreeFeatureKind.COUNT:
             return self._one_of(feature, [words[feature.element]]) if threshold == 0 else None
         if not forest.is_equality[number]:
             return (
@@ -254,7 +254,7 @@ class _TreeWriter:
         unknown = missing or type(feature.column).__name__ != "IdentityCategoricalColumn"
         return self._one_of(feature, others, missing, unknown)
 
-    def _at_least(self, feature: Feature, element: int, least: Any, missing: bool) -> Any:
+    def _at_least(self, feature: TreeFeature, element: int, least: Any, missing: bool) -> Any:
         key = self._inputs[feature.column].key
         return self._tree.NumericalHigherThanCondition(
             missing=missing,
@@ -264,7 +264,11 @@ class _TreeWriter:
         )
 
     def _one_of(
-        self, feature: Feature, words: Sequence[str], missing: bool = False, unknown: bool = False
+        self,
+        feature: TreeFeature,
+        words: Sequence[str],
+        missing: bool = False,
+        unknown: bool = False,
     ) -> Any:
         key = self._inputs[feature.column].key
         numbers = sorted(self._words[key][word] for word in words)

@@ -115,7 +115,7 @@ def has_inverse_link(head: Any) -> bool:
 
 
 def class_labels(head: Any) -> tuple[str, ...] | None:
-    """Returns the labels of the classes of which each example has one; None for a number.
+    """Returns the labels of a head whose examples have one class each; None for a regression.
 
     Args:
         head: a head of either generation.

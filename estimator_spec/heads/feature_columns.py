@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order and variable scopes of the feature columns of one layer."""
+"""Sorts the feature columns of a layer, and names their variable scopes."""
 
 from __future__ import annotations
 

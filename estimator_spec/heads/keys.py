@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class MetricKeys:
-    """Names of metrics; `MetricKeys.ACCURACY_AT_THRESHOLD % 0.5` and its kin have parameters."""
+    """Names of metrics; some take a parameter, as `MetricKeys.ACCURACY_AT_THRESHOLD % 0.5`."""
 
     LOSS = "loss"
     LOSS_MEAN = "average_loss"

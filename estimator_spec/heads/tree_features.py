@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers the features of boosted trees, which a model has in the order of its columns' names."""
+"""Numbers the features that boosted trees split by, in the order of their columns' names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from estimator_spec.core._tensorflow import private
 from estimator_spec.heads.feature_columns import sorted_columns
 
 
-class Kind(enum.Enum):
+class TreeFeatureKind(enum.Enum):
     """Meaning of a feature's integers.
 
     QUANTILE: number of the interval between quantiles of a numeric column's element.
@@ -27,7 +27,7 @@ class Kind(enum.Enum):
     ID = "id"
 
 
-class Feature(NamedTuple):
+class TreeFeature(NamedTuple):
     """A feature of boosted trees; trees name it by its position among all features.
 
     Attributes:
@@ -39,7 +39,7 @@ class Feature(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: TreeFeatureKind
     column: Any
     element: int = 0
     width: int = 1
@@ -54,10 +54,10 @@ class BoostedTreesModel(NamedTuple):
     """
 
     head: Any
-    features: tuple[Feature, ...]
+    features: tuple[TreeFeature, ...]
 
 
-def number_features(feature_columns: Any) -> tuple[Feature, ...]:
+def number_features(feature_columns: Any) -> tuple[TreeFeature, ...]:
     """Returns the features of columns.
 
     >>> import tensorflow as tf
@@ -78,7 +78,7 @@ def number_features(feature_columns: Any) -> tuple[Feature, ...]:
     return tuple(feature for column in columns for feature in _features_of(column))
 
 
-def _features_of(column: Any) -> Iterator[Feature]:
+def _features_of(column: Any) -> Iterator[TreeFeature]:
     make = _MAKERS.get(type(column).__name__)
     if make is None and not isinstance(column, private.CategoricalColumn):
         raise ValueError(
@@ -88,27 +88,29 @@ def _features_of(column: Any) -> Iterator[Feature]:
     yield from (make or _of_ids)(column)
 
 
-def _of_numbers(column: Any) -> Iterator[Feature]:
+def _of_numbers(column: Any) -> Iterator[TreeFeature]:
     for element in range(math.prod(column.shape)):
-        yield Feature(column.name, Kind.QUANTILE, column, element)
+        yield TreeFeature(column.name, TreeFeatureKind.QUANTILE, column, element)
 
 
-def _of_buckets(column: Any) -> Iterator[Feature]:
-    yield Feature(column.name, Kind.BUCKET, column, width=math.prod(column.source_column.shape))
+def _of_buckets(column: Any) -> Iterator[TreeFeature]:
+    yield TreeFeature(
+        column.name, TreeFeatureKind.BUCKET, column, width=math.prod(column.source_column.shape)
+    )
 
 
-def _of_counts(column: Any) -> Iterator[Feature]:
+def _of_counts(column: Any) -> Iterator[TreeFeature]:
     categorical = column.categorical_column
     for element in range(categorical.num_buckets):
-        yield Feature(categorical.name, Kind.COUNT, column, element)
+        yield TreeFeature(categorical.name, TreeFeatureKind.COUNT, column, element)
 
 
-def _of_ids(column: Any) -> Iterator[Feature]:
-    yield Feature(column.name, Kind.ID, column)
+def _of_ids(column: Any) -> Iterator[TreeFeature]:
+    yield TreeFeature(column.name, TreeFeatureKind.ID, column)
 
 
 # By the names of classes: a bucketized column is both a dense and a categorical column.
-_MAKERS: dict[str, Callable[[Any], Iterator[Feature]]] = {
+_MAKERS: dict[str, Callable[[Any], Iterator[TreeFeature]]] = {
     "NumericColumn": _of_numbers,
     "BucketizedColumn": _of_buckets,
     "IndicatorColumn": _of_counts,

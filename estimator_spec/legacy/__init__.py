@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING
 from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
-    from estimator_spec.legacy.installation import install, uninstall
-    from estimator_spec.legacy.restoration import restored
-    from estimator_spec.legacy.stand_ins import LegacyAttributeError, LegacyImportError
-
-__all__ = ["LegacyAttributeError", "LegacyImportError", "install", "restored", "uninstall"]
-
-_HOMES = {
-    ".installation": "install uninstall",
-    ".restoration": "restored",
-    ".stand_ins": "LegacyAttributeError LegacyImportError",
-}
-
-if not TYPE_CHECKING:
-    __getattr__ = lazy_names.make_getattr(__name__, _HOMES)
+    # isort: off
+    from estimator_spec.legacy.installation import (
+        install as install,
+        uninstall as uninstall,
+    )
+    from estimator_spec.legacy.restoration import restored as restored
+    from estimator_spec.legacy.stand_ins import (
+        LegacyAttributeError as LegacyAttributeError,
+        LegacyImportError as LegacyImportError,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names.attach(__name__)

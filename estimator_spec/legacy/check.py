@@ -102,7 +102,7 @@ class Check:
                 yield f"{each.place}: not read: {each.name or 'a module'}. {each.reason}"
 
 
-def main(program: program_files.Program, as_tf1: bool | None, start: bool = False) -> int:
+def main(program: program_files.StartedProgram, as_tf1: bool | None, start: bool = False) -> int:
     """Prints the findings; returns 1 if a name is refused, else 0.
 
     Args:
@@ -122,7 +122,9 @@ def main(program: program_files.Program, as_tf1: bool | None, start: bool = Fals
     return 0 if result.is_supported else 1
 
 
-def check(program: program_files.Program, as_tf1: bool | None = None, start: bool = False) -> Check:
+def check(
+    program: program_files.StartedProgram, as_tf1: bool | None = None, start: bool = False
+) -> Check:
     """Returns what becomes of the old names of a program and its modules; see `main`."""
     version = tensorflow_names.recorded(tensorflow_names.installed())
     exists: Callable[[str], bool] = functools.partial(tensorflow_names.exists, version=version)

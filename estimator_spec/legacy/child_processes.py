@@ -46,6 +46,6 @@ def activate(values: Mapping[str, Any]) -> None:
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     as_tf1 = values["as_tf1"]
     if as_tf1 is None:
-        as_tf1 = main is not None and program_api.uses_tf1_names(program_files.Program(main))
+        as_tf1 = main is not None and program_api.uses_tf1_names(program_files.StartedProgram(main))
     installation.install(replace=True)
     tf1.enable(as_tf1, tuple(values["also"]))

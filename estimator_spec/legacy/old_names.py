@@ -231,7 +231,7 @@ def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> 
             return OldName(end + 1, again.fate, again.module, again.name, removed, ours=ours)
         return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)
     is_public = module in _PUBLIC_MODULES or (
-        module == "estimator_spec" and name in estimator_spec.__all__
+        module == "estimator_spec" and name in vars(estimator_spec)["__all__"]
     )
     if is_public:
         return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)

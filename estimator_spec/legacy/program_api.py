@@ -20,7 +20,7 @@ _TENSORFLOW = "tensorflow"
 _OF_TF2 = ("2.15.1", "2.21.0")
 
 
-def uses_tf1_names(program: program_files.Program) -> bool:
+def uses_tf1_names(program: program_files.StartedProgram) -> bool:
     """Returns whether a program is of TensorFlow 1.
 
     Its files are those that it imports, from its main one on; they are parsed, not run. A file that

@@ -79,9 +79,9 @@ class Command(NamedTuple):
     directory: str = "."
 
     @property
-    def source(self) -> program_files.Program:
+    def source(self) -> program_files.StartedProgram:
         """The program, whose files can be found."""
-        return program_files.Program(self.program, self.is_module, self.directory)
+        return program_files.StartedProgram(self.program, self.is_module, self.directory)
 
 
 def parse(arguments: Sequence[str]) -> Command:

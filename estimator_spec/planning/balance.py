@@ -17,8 +17,8 @@ from tpu_columns.partition import STRATEGIES, RowPartition
 class Balance:
     """Distribution of one table over the shards of a training by one strategy.
 
-    An imbalance is the fullest shard's share over that of an even distribution: 1 is even, the
-    number of shards means that one shard has all.
+    An imbalance is the largest shard divided by the mean: 1 if all shards are equal, the number of
+    shards if one of them has everything.
 
     Attributes:
         table: key of the table.

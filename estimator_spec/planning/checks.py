@@ -69,7 +69,7 @@ def check_optimizers(plan: Plan) -> Iterator[Problem]:
 
 
 def check_int32_ids(plan: Plan) -> Iterator[Problem]:
-    """Finds tables with more rows than a TPU's ids can name."""
+    """Finds tables with more rows than a TPU's ids, which are int32, can number."""
     if plan.estimate.system.hardware is not Hardware.TPU:
         return
     for table in plan.estimate.tables:

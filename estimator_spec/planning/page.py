@@ -69,7 +69,7 @@ def _table_bar(table: Table) -> Bar:
 
 
 def _memory_bars(use: MemoryUse) -> Iterator[Bar]:
-    """Yields one bar for each group of devices whose use reads the same."""
+    """Yields a bar for each group of devices whose use is the same number on the page."""
     first = 0
     for size, groups in itertools.groupby(use.groups, lambda group: format_size(group.num_bytes)):
         same = list(groups)
@@ -114,7 +114,7 @@ def _add_balance(page: Page, plan: Plan) -> None:
 
 
 def _shard_bars(lookups: tuple[int, ...], style: str) -> list[Bar]:
-    """Returns bars of shards; of more shards than bars, the busiest of each group."""
+    """Returns bars of shards; if there are too many, the busiest of every few shards."""
     mean = float(np.mean(lookups))
     groups = np.array_split(np.arange(len(lookups)), min(_BARS, len(lookups)))
     bars = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Problems that a plan finds, and fixes with their numbers."""
+"""Defines the problems that a plan finds, and the fixes that it proposes."""
 
 from __future__ import annotations
 

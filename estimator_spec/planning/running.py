@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program until it has made its spec, where that needs what only the program knows."""
+"""Runs a program until it has made its spec, if that takes arguments only the program has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RunningSpec(NamedTuple):
     params: Mapping[str, Any] | None
 
 
-class _Stop(BaseException):
+class _SpecFound(BaseException):
     """Ends the program; no `except Exception` of the program stops it."""
 
     def __init__(self, found: RunningSpec) -> None:
@@ -42,7 +42,7 @@ def needs_arguments(name: str) -> bool:
     It reads the source: a program that is run must not be imported before.
     """
     place, _, function = name.rpartition(":")
-    file = program_files.Program(place, not place.endswith(".py")).file()
+    file = program_files.StartedProgram(place, not place.endswith(".py")).file()
     if file is None:
         return False
     try:
@@ -82,14 +82,14 @@ def find_spec(name: str, arguments: Sequence[str]) -> RunningSpec:
             return spec
         params = frame.f_locals.get("params")
         params = params if isinstance(params, Mapping) else None
-        raise _Stop(RunningSpec(spec, frame.f_globals, params))
+        raise _SpecFound(RunningSpec(spec, frame.f_globals, params))
 
     # This process only plans: the program is at its end when this returns.
     type.__setattr__(EmbeddingConfigSpec, "__new__", stop)
     try:
         run.run(command)
         ended = "ended"
-    except _Stop as stopped:
+    except _SpecFound as stopped:
         return stopped.found
     except SystemExit as end:
         ended = f"ended with {end.code!r}" if end.code else "ended"

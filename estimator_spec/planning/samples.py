@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of the ids that a program's input looks up."""
+"""Defines samples of the ids that a program's input looks up."""
 
 from __future__ import annotations
 

@@ -89,5 +89,5 @@ class System:
         return int(num_bytes * (1 - self.reserved))
 
     def needed(self, num_bytes: int) -> int:
-        """Returns the size of a memory whose part that isn't reserved has `num_bytes`."""
+        """Returns how large a memory must be to hold `num_bytes` beside what is reserved."""
         return int(num_bytes / (1 - self.reserved)) + 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads checkpoints: the variables in one, and byte ranges of their data.
+"""Reads checkpoints: lists the variables of one, and reads byte ranges of their data.
 
 TensorFlow's reader returns whole tensors, or row ranges after reading the stored slice around
 them, and exposes neither slices nor checksums. Tables larger than memory need both.
@@ -310,7 +310,7 @@ class Checkpoint:
         return variable
 
     def _dtype_and_shape(self, name: str, entry: Any) -> tuple[Any, tuple[int, ...]]:
-        """Returns dtype and shape of an index entry, after checking that there are such."""
+        """Returns dtype and shape of an index entry, after checking that they are valid."""
         shape = tuple(dim.size for dim in entry.shape.dim)
         try:
             dtype = tf.as_dtype(entry.dtype)

@@ -50,7 +50,7 @@ def combine(first: int, second: int, second_length: int) -> int:
 
 
 def mask(crc: int) -> int:
-    """Returns the form that files hold, as a CRC over data with its own CRC in it is weak.
+    """Returns the masked form that files store: a CRC of data that contains its own CRC is weak.
 
     >>> hex(mask(0)), unmask(mask(12345))
     ('0xa282ead8', 12345)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the variables of a converted checkpoint in a stream.
+"""Streams the variables of a converted checkpoint into its files.
 
 Variables are read and written in chunks; one chunk is read while the previous one is written. This
 takes some tens of MiB of memory, whatever the tables' sizes.

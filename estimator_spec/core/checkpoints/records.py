@@ -5,8 +5,8 @@ Mod sharding permutes a table's rows, and nothing in a checkpoint itself shows t
 `<checkpoint prefix>.tables.json`.
 
 A save can replace a checkpoint of the same step and another layout, left by an abandoned run. The
-record is written first, and describes both until the new checkpoint is complete: `replaces` holds
-the old checkpoint's tables, and a hash of its index to identify it.
+record is written first, and describes both checkpoints until the new one is complete: `replaces`
+holds the old checkpoint's tables, and a hash of its index to identify it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps the rows of a table, and of its slots, from source to target."""
+"""Says from which source row a conversion takes each row of a table and its slots."""
 
 from __future__ import annotations
 

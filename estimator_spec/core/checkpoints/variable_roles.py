@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classifies variables: tables, slots, other."""
+"""Classifies the variables of a checkpoint: tables, slots of other variables, and the rest."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a cluster of processes on this machine: addresses, restarts, logs, and the end of all.
+"""Runs a program as a cluster of processes on this machine: starts, restarts and ends them.
 
-Processes of training end by themselves. Then an evaluator gets SIGTERM, at which it evaluates the
-last checkpoint and ends, and after it the parameter servers do. On a failure all are ended at once,
-also if this process is killed.
+The training processes end by themselves. Then the evaluator gets SIGTERM, evaluates the last
+checkpoint and ends; the parameter servers are ended after it. If a task fails too often, or this
+process is killed, all are ended at once.
 """
 
 from __future__ import annotations
@@ -98,16 +98,16 @@ async def run(command: Sequence[str], size: Size, restarts: int = 0) -> None:
     """
     with ProcessGuard() as guard:
         processes = [
-            _Process(task, command, environment, restarts, guard)
+            _TaskProcess(task, command, environment, restarts, guard)
             for task, environment in make_environments(size).items()
         ]
         await _run_all(processes)
 
 
-async def _run_all(processes: Sequence[_Process]) -> None:
+async def _run_all(processes: Sequence[_TaskProcess]) -> None:
     """Runs processes until training and evaluation end; ends those that are left."""
     running = {asyncio.create_task(process.run()): process for process in processes}
-    by_job: dict[str, list[_Process]] = {}
+    by_job: dict[str, list[_TaskProcess]] = {}
     for process in processes:
         by_job.setdefault(process.task.job, []).append(process)
     try:
@@ -120,7 +120,7 @@ async def _run_all(processes: Sequence[_Process]) -> None:
         await _end_all(running)
 
 
-async def _wait_for(running: dict[asyncio.Task[None], _Process], jobs: Container[str]) -> None:
+async def _wait_for(running: dict[asyncio.Task[None], _TaskProcess], jobs: Container[str]) -> None:
     """Waits until the processes of some jobs have ended, or any fails."""
     while True:
         for each in running:
@@ -133,7 +133,7 @@ async def _wait_for(running: dict[asyncio.Task[None], _Process], jobs: Container
         await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _end_all(running: dict[asyncio.Task[None], _Process]) -> None:
+async def _end_all(running: dict[asyncio.Task[None], _TaskProcess]) -> None:
     """Ends all processes that still run."""
     for process in running.values():
         is_evaluator = process.task.job == TaskType.EVALUATOR  # it would evaluate once more
@@ -187,7 +187,7 @@ def find_free_ports(count: int) -> list[int]:
 
 
 @dataclasses.dataclass(eq=False)
-class _Process:
+class _TaskProcess:
     """The process of a task, started again if it fails.
 
     Args:
@@ -235,7 +235,7 @@ class _Process:
         self._send(number)
 
     def _may_end_with(self, status: int) -> bool:
-        """Returns whether a failure means nothing: at the end, unless in the last evaluation."""
+        """Returns whether a process may fail: once it is told to end, unless it still evaluates."""
         if self._end_signal is signal.SIGTERM and self.task.job == TaskType.EVALUATOR:
             # The signal may arrive after the last evaluation, while the interpreter exits.
             return status == -signal.SIGTERM
@@ -277,7 +277,7 @@ class _Process:
                 os.killpg(self._process.pid, number)
 
     async def _copy(self, source: Any, target: TextIO) -> None:
-        """Copies lines, each after the name of the task; without those of TensorFlow's start."""
+        """Copies output, each line after the task's name; leaves out TensorFlow's start-up."""
         level = self.environment.get("TF_CPP_MIN_LOG_LEVEL")
         async for line in _lines(source):
             if quiet_start.is_unwanted(line, level):

@@ -2,9 +2,9 @@
 """Runs processes in a Linux network namespace, whose loopback nothing outside can reach.
 
 TensorFlow's servers listen on all interfaces, whatever their address in TF_CONFIG is, and serve
-anyone. In a namespace there is no interface but its own loopback. A process that lives as long as
-the namespace makes it; others join it. Where the kernel allows a network namespace only within a
-user namespace, it makes both, in which each user has the id that it has outside.
+anyone. In a namespace there is no interface but its own loopback. One process makes the namespace
+and lives as long as it; others join it. Where the kernel allows a network namespace only within a
+user namespace, that process makes both; users keep their ids in it.
 
 This file runs as a script, too: `hold` makes a namespace, `join PID COMMAND...` runs a command in
 that of a process.

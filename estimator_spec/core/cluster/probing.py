@@ -83,7 +83,7 @@ def servers_have_kernels(config: RunConfig) -> bool:
 
 
 def _look_up_nothing(device: str) -> Any:
-    """Returns the result of a native op on a device."""
+    """Looks up no ids by a native op on a device, which fails if the device lacks the op."""
     with tf1.device(device):
         ids, names = tf.zeros([0, 1], tf.int64), lookup_errors.Names("", "")
         feature = native_lookup.Feature(0, ids, None, "sum", names, num_rows=1)

@@ -52,7 +52,7 @@ def trains_alone(config: RunConfig) -> bool:
 
 
 def is_collective(config: RunConfig) -> bool:
-    """Returns whether this process trains its own copy of the variables, as others do theirs."""
+    """Returns whether each process trains a copy of the variables, and gradients are averaged."""
     return is_distributed(config) and strategies.is_collective(config.train_distribute)
 
 
@@ -155,7 +155,7 @@ def _check_strategy(config: RunConfig, name: str, tasks: str) -> None:
 def check_resolver(config: RunConfig) -> None:
     """Checks that a cluster resolver doesn't hide TF_CONFIG's cluster from its tasks.
 
-    A resolver without addresses may: each process then trains alone, as in the reference.
+    One without addresses is accepted: each process then trains alone, as in the reference.
 
     Args:
         config: the configuration of a process without a TPU.

@@ -105,7 +105,7 @@ def _start(config: RunConfig, address: str) -> Any:
 
 
 def _server_config(config: RunConfig) -> Any:
-    """Returns the configuration of the server; that of a strategy reaches all processes."""
+    """Returns the configuration of the server; with collectives it isn't limited to some tasks."""
     if not roles.is_collective(config):
         return config.session_config
     # Its sessions have filters; through its server the processes agree on collectives.

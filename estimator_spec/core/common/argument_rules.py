@@ -78,7 +78,7 @@ def _compile(patterns: Any) -> bool:
 
 
 def _is_mapping(is_key: Callable[[Any], bool], is_value: Callable[[Any], bool]) -> Any:
-    """Returns a function that returns whether a value maps such keys to such values."""
+    """Returns a check that a value is a mapping whose keys and values pass two other checks."""
     return lambda value: (
         isinstance(value, Mapping)
         and all(is_key(key) and is_value(item) for key, item in value.items())

@@ -2,8 +2,8 @@
 """Builds self-contained HTML pages: text, tables, bar charts and curves in one file.
 
 A page has no scripts and loads nothing, so that it can be kept, mailed and opened offline. A bar
-chart is a table of labels, values and bars, which has a line for the bars in narrow windows; curves
-are inline SVG. Colors follow the reader's preference for a light or a dark background.
+chart is a table of labels, values and bars; in narrow windows the bars have lines of their own.
+Curves are inline SVG. Colors follow the reader's preference for a light or a dark background.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Bar:
 def bar_chart(bars: Sequence[Bar], description: str, scale_to: float = 0) -> str:
     """Returns a chart of horizontal bars as a table.
 
-    The values are before the bars: behind them they would stand beside the limits.
+    Values come before their bars; after them they would look like the limits.
 
     Args:
         bars: the bars, from top to bottom.

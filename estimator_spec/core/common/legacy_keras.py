@@ -62,7 +62,7 @@ def keras_2() -> Any:
 
 
 def cure() -> str:
-    """Returns what a user does whose program needs Keras 2, where `tf.keras` is Keras 3."""
+    """Returns the advice for a program that needs Keras 2 where `tf.keras` is Keras 3."""
     if importlib.util.find_spec("tf_keras") is None:
         release = ".".join(map(str, _release()))
         return (

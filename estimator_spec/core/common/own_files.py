@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes files that this project wrote; what it can't show to be its own stays.
+"""Marks directories that this project fills, and removes what killed runs left, but nothing else.
 
-A directory that a job fills has a marker: a file inside that says who writes the directory, under
-which name, and that is locked while the job runs. `remove_left` removes the directories of jobs
-that were killed. `write_file` writes a file in such a directory first. TensorFlow isn't imported.
+While a job (a save, an export, a conversion) fills a directory, a locked file in it, the marker,
+says which job and under which name. `remove_left` removes directories whose job was killed.
+`write_file` writes a file in such a directory, then moves it. TensorFlow isn't imported.
 
 The marker names its own inode, so a copy of the directory isn't taken for the original. Files that
 somebody added stay, and so does the directory then. Names alone never decide, and links aren't
@@ -94,7 +94,7 @@ class Unfinished:
         os.close(self._lock)
 
     def remove(self) -> None:
-        """Removes what was written, moved files only if not all are; unlocks the directory."""
+        """Removes what was written, moved files, too, unless all are; unlocks the directory."""
         _remove_moved(os.path.dirname(self.path), self._facts.get("moved", {}))
         _remove_contents(self.path, self._job, self._created)
         os.close(self._lock)
@@ -215,7 +215,7 @@ def _is_empty(path: str) -> bool:
 
 
 def _lock_soon(descriptor: int) -> None:
-    """Locks a marker; waits a moment, as a run that looks for what is left may hold it.
+    """Locks a marker; waits a moment if another run that looks for leftovers has locked it.
 
     Raises:
         BlockingIOError: another job holds it.
@@ -264,7 +264,7 @@ def _remove_if_left(path: str) -> None:
 
 
 def _give_back_if_left(note: str) -> None:
-    """Gives what a killed job had put aside its name back.
+    """Renames what a killed job had put aside to the name that it had before.
 
     Raises:
         BlockingIOError: the job runs.
@@ -307,7 +307,7 @@ def _is_name(value: Any) -> bool:
 
 
 def write_marker(descriptor: int, **facts: Any) -> None:
-    """Makes an open file one of which `read_marker` shows that this project wrote it."""
+    """Writes to an open file what `read_marker` recognizes this project's files by."""
     data = json.dumps({**AUTHOR, "inode": os.fstat(descriptor).st_ino, **facts}).encode()
     os.pwrite(descriptor, data, 0)
     os.ftruncate(descriptor, len(data))

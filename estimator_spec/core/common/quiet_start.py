@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts TensorFlow without the messages of its start that nobody can act on.
+"""Imports TensorFlow without its start-up messages that nobody can act on.
 
 C++ code writes them to standard error, where Python's logging doesn't see them.
 TF_CPP_MIN_LOG_LEVEL=0 prints all of them.
@@ -92,7 +92,7 @@ def list_devices() -> None:
 def _has_accelerator() -> bool:
     """Returns whether the machine has a GPU of NVIDIA's, another accelerator, or a TPU.
 
-    No driver is asked: that it is missing is what a message may be about.
+    Asks no driver: the message may be about a driver that is missing.
     """
     if any(map(glob.glob, ("/dev/nvidia*", "/dev/kfd", "/dev/accel*", "/dev/vfio/*"))):
         return True
@@ -105,7 +105,7 @@ def _has_accelerator() -> bool:
 
 @contextlib.contextmanager
 def _filtered_by_process(unwanted: str) -> Iterator[None]:
-    """Prints standard error at once, without some lines, even if this process crashes within.
+    """Leaves lines out of standard error by a second process, so that a crash loses nothing.
 
     Args:
         unwanted: pattern of what these lines contain.
@@ -135,9 +135,9 @@ def _filtered_by_process(unwanted: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_lines(unwanted: bytes) -> Iterator[None]:
-    """Prints standard error at the end, without some lines.
+    """Prints standard error when the block ends, without some lines.
 
-    It starts no process, as a program may have threads.
+    It starts no process: forking a program that has threads is unsafe.
     """
     if sys.stderr is None:  # it is closed; its number may be another file's
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the jobs in TF_CONFIG's cluster, for programs that don't import TensorFlow, too."""
+"""Names of the jobs in TF_CONFIG's cluster; needs no TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leaves replicas without a batch out of the metrics in the last step of an evaluation.
 
-The batches of a dataset seldom are a multiple of the replicas. In the last step a replica for which
-none is left computes on a copy of another one's batch, and the ops that would write its metrics
-don't run: each waits for an op that runs only if the batch is there, as the ops in a branch of a
-`tf.compat.v1.cond` do.
+The number of a dataset's batches is seldom a multiple of the number of replicas. In the last step
+a replica for which no batch is left computes on a copy of another one's, and the ops that would
+write its metrics don't run: like the ops in a branch of `tf.compat.v1.cond`, each waits for an op
+that runs only if the batch is there.
 """
 
 from __future__ import annotations

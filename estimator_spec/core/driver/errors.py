@@ -34,7 +34,7 @@ class ModelDirError(ValueError):
 
 @contextlib.contextmanager
 def explain_batch_errors(graph: tf.Graph) -> Iterator[None]:
-    """Raises an error that names what is wrong for bad ids of a column, or labels of a head.
+    """Replaces errors about a column's ids or a head's labels by errors that say what is wrong.
 
     Args:
         graph: the graph whose ops run in the block.

@@ -52,7 +52,7 @@ class FileFault(NamedTuple):
 
 
 def find(error: Exception) -> FileFault | None:
-    """Returns what an error of TensorFlow says about a file; None if it doesn't.
+    """Returns the file that an error of TensorFlow is about, and the reason; None without a file.
 
     Args:
         error: an `OpError`, or an error of another class, as writers of event files raise.

@@ -189,7 +189,7 @@ class LossLogger(PeriodicHook, tf1.train.LoggingTensorHook):
 
 
 class LostSessionLogger(FetchingHook, SkippableHook):
-    """Logs the step that training goes on from after a session was lost, as with its server."""
+    """Logs from which step training goes on after a session was lost, as when a server ends."""
 
     def begin(self) -> None:
         """Gets the tensor of the global step."""

@@ -63,8 +63,9 @@ def build(graph: tf.Graph, hooks: Sequence[Any]) -> Move | None:
         hooks: the training's, among which are those that end it.
 
     Returns:
-        The ops; None if the graph has no native ops (it gets none by this, so that others can read
-        it), if the system has no huge pages to ask for, or if no variable fills one.
+        The ops. None if the graph has no native ops (adding one would make its .meta file
+        unreadable without our library), if the system has no huge pages to ask for, or if no
+        variable fills one.
     """
     page_bytes = _page_bytes()
     if not page_bytes or driver_graphs.engine_of(graph) != "kernels":

@@ -71,7 +71,7 @@ def hold(model_dir: str) -> Iterator[None]:
 
 
 def _check_link(model_dir: str, path: str) -> None:
-    """Checks that the lock file is no link to a file that isn't there: it can't be created."""
+    """Refuses a lock file that is a link to a missing file: the lock can't be created."""
     if os.path.islink(path) and not os.path.exists(path):
         raise ModelDirError(
             model_dir,

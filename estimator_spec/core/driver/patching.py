@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes attributes of a user's objects for the time of a block."""
+"""Changes attributes of a graph's objects, such as savers, until a block ends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a restored checkpoint's files, avoids copies in saves, explains errors of writing."""
+"""Makes savers keep a restored checkpoint's files, copy no tables, and explain failed writes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def guard_saves(
     model_dir: str,
     before_saves: tf.Operation | None,
 ) -> Iterator[None]:
-    """Lets the saves of a training touch no files of others and explain errors, in the block.
+    """Keeps a training's saves from touching files of others, and makes them explain errors.
 
     Args:
         scaffold: the training's.

@@ -151,8 +151,8 @@ def create_worker_session(
 def _grace_seconds(config: RunConfig) -> int:
     """Returns how long the end of training waits for threads, such as those of queue runners.
 
-    In a cluster that of `SyncReplicasOptimizer` waits in vain for gradients of processes that have
-    ended. Closing the session ends it.
+    In a cluster the thread of `SyncReplicasOptimizer` would wait in vain for gradients of processes
+    that have ended. Closing the session ends it.
     """
     return 10 if roles.is_distributed(config) else 120  # 120 is TensorFlow's default
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves of one of several training processes, while the others go on."""
+"""Saves checkpoints in one of several training processes, while the others go on."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logs when the training of a cluster stands still, and ends the process after a limit.
 
-TensorFlow waits for a parameter server without a word and without end: in a step, in the creation
-of a session, and in its end. A thread watches for that, since the others wait inside of TensorFlow.
+TensorFlow waits for a parameter server without a message and without end: in a step, when a session
+is created, and when it is closed. A separate thread notices, as others wait inside TensorFlow.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class StepWatch:
 
 
 def _end_process(seconds: float, reason: str, is_configured: bool) -> NoReturn:
-    """Ends this process, whose other threads may wait inside of TensorFlow for good.
+    """Ends this process at once: its other threads may wait inside TensorFlow forever.
 
     Args:
         seconds: since the last step.

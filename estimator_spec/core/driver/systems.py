@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds, describes and initializes the system that a training loop runs on.
 
-It is a TPU system, or a number of replicas on the host in its place. The training loop is the same
-on both.
+That is a TPU, or a number of replicas on the host in its place; the training loop is the same.
 
 `TpuSystem` was never run on a TPU: see "Not verified on hardware" in README.md.
 """

@@ -21,7 +21,7 @@ _EVAL_METHOD = "tensorflow/supervised/eval"
 
 
 class ExportOutput(abc.ABC):
-    """An exported output of a model; usually one head."""
+    """An exported output of a model, usually that of one head."""
 
     @abc.abstractmethod
     def as_signature_def(self, receiver_tensors: Mapping[str, Any]) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporters: export SavedModels after evaluations of `train_and_evaluate`."""
+"""Exports SavedModels after evaluations of `train_and_evaluate`: each, the last or the best."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Exporter(abc.ABC):
 
 
 class _SavedModelExporter(Exporter):
-    """Base class of exporters that write SavedModels, after the evaluations that `_wants` names."""
+    """Base class of exporters that write a SavedModel after the evaluations that they want."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ def _list_files(export: str, directory: str) -> None:
 
 
 def remove_old_exports(directory: str, exports_to_keep: int) -> None:
-    """Deletes the oldest exports of a directory, of those whose files are listed.
+    """Deletes a directory's oldest exports; those without a list of files don't count.
 
     Args:
         directory: directory of an exporter.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for several arguments of `RunConfig` at once, and its strategies."""
+"""Checks what concerns several arguments of `RunConfig` at once, and its strategies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets the strategies of a configuration, and tells those of several processes apart."""
+"""Sets the strategies of a configuration, and recognizes those that span several processes."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Heads of TensorFlow 1, for `tf.compat.v1.estimator` and `tf.contrib.estimator`.
 
 Labels, losses, predictions and exported outputs are those of `estimator_spec.heads`. The
-reductions are those of `tf.compat.v1.losses`, metrics pairs of a value and an update op.
+reductions are those of `tf.compat.v1.losses`; metrics are pairs of a value and an update op.
 """
 
 from __future__ import annotations

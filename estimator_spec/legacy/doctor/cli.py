@@ -18,7 +18,7 @@ from estimator_spec.core.common.terminal import format_table
 from estimator_spec.legacy.doctor.breakages import Level, Misfit, diagnose
 from estimator_spec.legacy.doctor.installation import SHOWN, Installation, read_installation
 from estimator_spec.legacy.doctor.script_names import ScriptNames, read_names
-from estimator_spec.legacy.program_source.program_files import Program
+from estimator_spec.legacy.program_source.program_files import StartedProgram
 from tpu_columns.kernels import libraries
 
 # Names and files of a program that are listed; `run --check` has all.
@@ -103,9 +103,9 @@ def main(arguments: Sequence[str]) -> int:
         parser.error("give SCRIPT or -m MODULE, not both")
     shown_name, program = options.script or "", None
     if options.script is not None:
-        program = Program(options.script)
+        program = StartedProgram(options.script)
     elif options.module is not None:
-        shown_name, program = f"-m {options.module}", Program(options.module, is_module=True)
+        shown_name, program = f"-m {options.module}", StartedProgram(options.module, is_module=True)
     if program is not None and program.file() is None:
         kind = "module" if program.is_module else "file"
         sys.stderr.write(f"error: there is no {kind} {program.name!r}.\n")

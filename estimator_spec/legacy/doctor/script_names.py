@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from estimator_spec.legacy import check, program_api
 from estimator_spec.legacy.program_source import program_files
-from estimator_spec.legacy.program_source.program_files import Program
+from estimator_spec.legacy.program_source.program_files import StartedProgram
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ScriptNames:
     used: frozenset[str] = frozenset()
 
 
-def read_names(program: Program) -> ScriptNames:
+def read_names(program: StartedProgram) -> ScriptNames:
     """Returns what becomes of the old names that a program and its modules use.
 
     A script that doesn't find its modules from its own directory is tried as a module of the
@@ -85,7 +85,7 @@ def _num_missing(result: check.Check) -> int:
     return sum(each.stops for each in result.unread)
 
 
-def _command(options: str, program: Program) -> str:
+def _command(options: str, program: StartedProgram) -> str:
     """Returns the command line of `run` for a program."""
     start = f"python -m estimator_spec run {options}"
     if not program.is_module:

@@ -22,7 +22,7 @@ from estimator_spec.legacy.migrate.program import ModuleApi
 from estimator_spec.legacy.program_source import program_files
 from estimator_spec.legacy.program_source.modules import Modules, Recorded, Summary
 from estimator_spec.legacy.program_source.names import ModuleNames
-from estimator_spec.legacy.program_source.program_files import Program, Sources
+from estimator_spec.legacy.program_source.program_files import Sources, StartedProgram
 
 _EAGER = ("tensorflow.enable_eager_execution", "tensorflow.enable_v2_behavior")
 
@@ -103,7 +103,7 @@ class Programs:
 
     def _read(self, path: str) -> None:
         """Reads the program whose main file is a file."""
-        files = program_files.find_files_as_started(Program(path), self._sources)
+        files = program_files.find_files_as_started(StartedProgram(path), self._sources)
         modules = Modules(files, self._summaries)
         for source in files.read:
             if source.path not in self._files:

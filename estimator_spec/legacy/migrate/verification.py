@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from estimator_spec.legacy.migrate import files
 from estimator_spec.legacy.migrate.results import Changed
-from estimator_spec.legacy.program_source.program_files import Program
+from estimator_spec.legacy.program_source.program_files import StartedProgram
 
 
 def compare_command(
@@ -50,7 +50,7 @@ def verify(command: str, changed: Sequence[Changed], root: str, options: str = "
     """
     name, *arguments = shlex.split(command) or [""]
     is_module = name == "-m" and bool(arguments)
-    program = Program(arguments.pop(0) if is_module else name, is_module, root)
+    program = StartedProgram(arguments.pop(0) if is_module else name, is_module, root)
     file = program.file()
     if file is None or not files.is_below(file, root):
         raise ValueError(f"--verify {command!r}: {program.name!r} is no program below {root!r}.")

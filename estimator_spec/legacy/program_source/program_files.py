@@ -29,7 +29,7 @@ PROVIDED = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns
 
 
 @dataclass(frozen=True)
-class Program:
+class StartedProgram:
     """A program, as a command line names it.
 
     Attributes:
@@ -254,7 +254,7 @@ class Sources:
 
     def __init__(self) -> None:
         self._trees: dict[str, ast.Module] = {}
-        self._imports: dict[tuple[str, str], tuple[_Import, ...]] = {}
+        self._imports: dict[tuple[str, str], tuple[_FoundImport, ...]] = {}
         self._changes: dict[str, int] = {}
 
     def add(self, path: str, tree: ast.Module) -> None:
@@ -269,7 +269,7 @@ class Sources:
             self._trees[path] = parse(path)
         return self._trees[path]
 
-    def imports(self, source: Source, module: Module) -> tuple[_Import, ...]:
+    def imports(self, source: Source, module: Module) -> tuple[_FoundImport, ...]:
         """Returns the modules that a file may import."""
         key = (source.path, module.package)
         if key not in self._imports:
@@ -283,8 +283,8 @@ class Sources:
         return self._changes[source.path]
 
 
-def as_modules(program: Program) -> Iterator[Program]:
-    """Yields the modules that a script is, from the current directory and from those around it."""
+def as_modules(program: StartedProgram) -> Iterator[StartedProgram]:
+    """Yields the modules that a script is for each directory above it, the current one first."""
     file = program.file()
     if program.is_module or file is None or not file.endswith(".py"):
         return
@@ -296,12 +296,12 @@ def as_modules(program: Program) -> Iterator[Program]:
         around.append(folder)
     for folder in sorted(around, key=lambda each: each != here):
         parts = os.path.relpath(file, folder)[:-3].split(os.sep)
-        module = Program(".".join(parts), True, folder)
+        module = StartedProgram(".".join(parts), True, folder)
         if all(part.isidentifier() for part in parts) and module.file() is not None:
             yield module
 
 
-def find_files_as_started(program: Program, sources: Sources) -> Files:
+def find_files_as_started(program: StartedProgram, sources: Sources) -> Files:
     """Returns the files of a program, started as a script or as the module that finds most of them.
 
     Args:
@@ -331,7 +331,7 @@ def _has_module(folder: str, name: str) -> bool:
 
 
 def find_files(
-    program: Program, python_path: str | None = None, sources: Sources | None = None
+    program: StartedProgram, python_path: str | None = None, sources: Sources | None = None
 ) -> Files:
     """Returns the files of a program.
 
@@ -345,10 +345,10 @@ def find_files(
     if main is None or main.file is None:
         reason = f"There is no {'module' if program.is_module else 'file'} {program.name!r}."
         return Files((), (Unread(program.name, program.name, reason, True),))
-    return _Reader(program, program.path(python_path), sources or Sources()).read(main)
+    return _FileFinder(program, program.path(python_path), sources or Sources()).read(main)
 
 
-class _Import(NamedTuple):
+class _FoundImport(NamedTuple):
     """An import of a module in a source.
 
     Attributes:
@@ -364,10 +364,10 @@ class _Import(NamedTuple):
     stops: bool
 
 
-class _Reader:
+class _FileFinder:
     """Follows the imports of a program."""
 
-    def __init__(self, program: Program, path: Sequence[str], sources: Sources) -> None:
+    def __init__(self, program: StartedProgram, path: Sequence[str], sources: Sources) -> None:
         self._root = program.root
         self._sources = sources
         self._path = path
@@ -386,7 +386,7 @@ class _Reader:
         self._needed.append(main)
         parents = main.name.split(".")[:-1]
         if parents:
-            self._follow(_Import(1, ".".join(parents), False, True), main.name, True)
+            self._follow(_FoundImport(1, ".".join(parents), False, True), main.name, True)
         while self._needed or self._others:
             stops = bool(self._needed)
             self._read_module((self._needed or self._others).popleft(), stops)
@@ -430,7 +430,7 @@ class _Reader:
     def _add(self, unread: Unread) -> None:
         self._unread.setdefault((unread.place, unread.name), unread)
 
-    def _follow(self, found: _Import, place: str, stops: bool) -> None:
+    def _follow(self, found: _FoundImport, place: str, stops: bool) -> None:
         """Queues the modules of an import: the packages on the way, and the module itself."""
         if found.name.startswith("."):
             reason = (
@@ -468,7 +468,7 @@ _NOT_FOUND = "There is no such module"
 
 
 def _is_found_otherwise(name: str) -> bool:
-    """Returns whether another finder than that of the path knows a module: editable installs."""
+    """Returns whether a finder that doesn't read the path has a module: editable installs."""
     for finder in sys.meta_path:
         if finder is not importlib.machinery.PathFinder:
             find_spec = getattr(finder, "find_spec", None)
@@ -507,20 +507,20 @@ def _nodes(node: ast.AST, stops: bool) -> Iterator[tuple[ast.AST, bool]]:
                     todo.append((child, stops and name not in maybe))
 
 
-def _imports(tree: ast.Module, module: Module) -> Iterator[_Import]:
+def _imports(tree: ast.Module, module: Module) -> Iterator[_FoundImport]:
     """Yields the modules that a source may import."""
     package = module.package
     for node, stops in _nodes(tree, True):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield _Import(node.lineno, alias.name, False, stops)
+                yield _FoundImport(node.lineno, alias.name, False, stops)
         elif isinstance(node, ast.ImportFrom):
             base = absolute(node.level, node.module or "", package)
-            yield _Import(node.lineno, base, False, stops)
+            yield _FoundImport(node.lineno, base, False, stops)
             if not base.startswith("."):
                 for alias in node.names:
                     if alias.name != "*":
-                        yield _Import(node.lineno, f"{base}.{alias.name}", True, stops)
+                        yield _FoundImport(node.lineno, f"{base}.{alias.name}", True, stops)
         elif isinstance(node, ast.Call):
             function = ast.unparse(node.func).rpartition(".")[2]
             if function in ("import_module", "__import__") and node.args:
@@ -528,7 +528,9 @@ def _imports(tree: ast.Module, module: Module) -> Iterator[_Import]:
                 name = argument.value if isinstance(argument, ast.Constant) else ""
                 name = name if isinstance(name, str) else ""
                 level = len(name) - len(name.lstrip("."))
-                yield _Import(node.lineno, absolute(level, name[level:], package), False, stops)
+                yield _FoundImport(
+                    node.lineno, absolute(level, name[level:], package), False, stops
+                )
 
 
 def absolute(level: int, name: str, package: str) -> str:

@@ -24,7 +24,7 @@ from estimator_spec import heads
 from estimator_spec.canned import boosted_trees_model
 from estimator_spec.checkpoints import boosted_trees as stored
 from estimator_spec.core.driver.predictor import from_estimator
-from estimator_spec.heads.tree_features import Feature, Kind, number_features
+from estimator_spec.heads.tree_features import TreeFeature, TreeFeatureKind, number_features
 
 tf1 = tf.compat.v1
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -238,7 +238,7 @@ def walk(forest, root, row):
 def test_trees_map_examples_to_leaves(forest, examples):
     """Logits are sums of the leaves that a loop over the splits finds."""
     widths = (2, 1, 1)
-    features = [Feature("f", Kind.BUCKET, None, width=width) for width in widths]
+    features = [TreeFeature("f", TreeFeatureKind.BUCKET, None, width=width) for width in widths]
     with tf.Graph().as_default(), tf1.Session() as session:
         inputs = tf.constant(examples, tf.int32)
         logits = session.run(boosted_trees_model.build_logits(forest, inputs, features, 1))

@@ -13,7 +13,7 @@ import tensorflow as tf
 from estimator_spec import __main__ as command_line
 from estimator_spec.legacy import check
 from estimator_spec.legacy.check import NameOutcome
-from estimator_spec.legacy.program_source.program_files import Program
+from estimator_spec.legacy.program_source.program_files import StartedProgram
 
 PROGRAM = """\
 import tensorflow as tf
@@ -76,7 +76,7 @@ def by_place(found):
 
 def test_every_old_name(program):
     """Each use is put back, stood in for, left to the program or refused, with its line."""
-    found = by_place(check.check(Program(str(program)), as_tf1=True).findings)
+    found = by_place(check.check(StartedProgram(str(program)), as_tf1=True).findings)
     contrib, v1 = "tensorflow.contrib", "tensorflow.compat.v1"
     estimator = "tensorflow_estimator.python.estimator.estimator"
     assert {key: finding.outcome.name for key, finding in found.items()} == {
@@ -110,7 +110,7 @@ def test_every_old_name(program):
 def outcomes(tmp_path, text, as_tf1=None):
     """Returns the outcome of each old name of a program, by the name."""
     (tmp_path / "program.py").write_text(text)
-    found = check.check(Program(str(tmp_path / "program.py")), as_tf1).findings
+    found = check.check(StartedProgram(str(tmp_path / "program.py")), as_tf1).findings
     return {finding.name: finding.outcome for finding in found}
 
 
@@ -231,7 +231,7 @@ def test_arguments_that_were_renamed(tmp_path, source, is_refused):
     """An argument that the function no longer has is refused, where the program has that API."""
     path = tmp_path / "a.py"
     path.write_text(f"import tensorflow as tf\n{source}\n")
-    result = check.check(Program(str(path)))
+    result = check.check(StartedProgram(str(path)))
     assert result.is_supported is not is_refused
     texts = [each.text for each in result.findings if each.outcome is NameOutcome.REFUSED]
     assert all("has had no argument" in text and ": use " in text for text in texts)
@@ -256,7 +256,7 @@ def test_names_of_the_installed_tensorflow(tmp_path, capsys):
 
 def test_names_of_tensorflow_1_without_its_names(program):
     """Without TensorFlow 1's API its names are refused, with the option that helps."""
-    found = by_place(check.check(Program(str(program)), as_tf1=False).findings)
+    found = by_place(check.check(StartedProgram(str(program)), as_tf1=False).findings)
     flags = found["program.py:15", "tensorflow.flags"]
     assert flags.outcome is NameOutcome.REFUSED
     assert "run --tf1" in flags.text

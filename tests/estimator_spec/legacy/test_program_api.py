@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_spec.legacy import api_differences, program_api, tf1
-from estimator_spec.legacy.program_source.program_files import Program
+from estimator_spec.legacy.program_source.program_files import StartedProgram
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_programs_of_tensorflow_1(tmp_path, text, expected):
     """A program is of TensorFlow 1 by the names that its scopes and branches give it."""
     script = tmp_path / "program.py"
     script.write_text(text)
-    assert program_api.uses_tf1_names(Program(str(script))) is expected
+    assert program_api.uses_tf1_names(StartedProgram(str(script))) is expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_long_programs(tmp_path, text):
     """Hundreds of branches and operands, and deep calls, are read."""
     script = tmp_path / "program.py"
     script.write_text(f"import tensorflow as tf\n{text}")
-    assert program_api.uses_tf1_names(Program(str(script)))
+    assert program_api.uses_tf1_names(StartedProgram(str(script)))
 
 
 def test_all_names_of_a_program_of_tensorflow_1():

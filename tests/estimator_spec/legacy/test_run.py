@@ -13,7 +13,7 @@ import pytest
 import forking_python
 from estimator_spec import __main__ as command_line
 from estimator_spec.legacy import program_api, run
-from estimator_spec.legacy.program_source.program_files import Program
+from estimator_spec.legacy.program_source.program_files import StartedProgram
 from tpu_columns import environment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -118,13 +118,13 @@ def test_programs_of_tensorflow_1_are_known_by_their_names(tmp_path, text, expec
     """A script that uses names of TensorFlow 1 through `import tensorflow` is detected."""
     script = tmp_path / "program.py"
     script.write_text(text)
-    assert program_api.uses_tf1_names(Program(str(script))) is expected
+    assert program_api.uses_tf1_names(StartedProgram(str(script))) is expected
 
 
 def test_no_program_at_all(tmp_path):
     """A directory or a missing file isn't detected as a TensorFlow 1 script."""
-    assert not program_api.uses_tf1_names(Program(str(tmp_path)))
-    assert not program_api.uses_tf1_names(Program(str(tmp_path / "nothing.py")))
+    assert not program_api.uses_tf1_names(StartedProgram(str(tmp_path)))
+    assert not program_api.uses_tf1_names(StartedProgram(str(tmp_path / "nothing.py")))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_modules_of_a_program_count(tmp_path, monkeypatch, model, expected):
     (tmp_path / "trainer" / "task.py").write_text("from . import model\n")
     (tmp_path / "trainer" / "model.py").write_text(model)
     monkeypatch.chdir(tmp_path)
-    assert program_api.uses_tf1_names(Program("trainer.task", is_module=True)) is expected
+    assert program_api.uses_tf1_names(StartedProgram("trainer.task", is_module=True)) is expected
 
 
 # Running

@@ -16,7 +16,7 @@ from estimator_spec.legacy.doctor import cli
 from estimator_spec.legacy.doctor.breakages import Level, diagnose
 from estimator_spec.legacy.doctor.installation import Installation, read_installation
 from estimator_spec.legacy.doctor.script_names import read_names
-from estimator_spec.legacy.program_source.program_files import Program
+from estimator_spec.legacy.program_source.program_files import StartedProgram
 
 ROOT = Path(__file__).resolve().parents[4]
 SOUND = {
@@ -249,12 +249,12 @@ def test_a_script_that_can_run(script, capsys):
 
 def test_one_verdict(script):
     """With a problem of the installation a program can't run yet, and nothing says that it can."""
-    names = read_names(Program(script))
+    names = read_names(StartedProgram(script))
     installation = Installation("3.11.4", SOUND)
     text = cli.format_text(installation, found(), None, names, "train.py")
     assert text.startswith("The versions fit together. train.py has to be changed before it runs.")
     Path(script).write_text("import tensorflow as tf\ntf.estimator.tpu.TPUEstimator\n")
-    names = read_names(Program(script))
+    names = read_names(StartedProgram(script))
     text = cli.format_text(installation, found(), None, names, "train.py")
     assert text.startswith("The versions fit together.\n")
     assert "\n  It can run unedited: python -m" in text

@@ -8,7 +8,7 @@ import pytest
 from estimator_spec.legacy.check import NameOutcome, check
 from estimator_spec.legacy.migrate.migration import migrate
 from estimator_spec.legacy.migrate.results import Subject
-from estimator_spec.legacy.program_source.program_files import Program
+from estimator_spec.legacy.program_source.program_files import StartedProgram
 from named_modules import Today, values
 
 TRIED = "try:\n    from tensorflow.contrib.rnn import LSTMStateTuple as Y\n{}\nrecord(Y)\n"
@@ -120,7 +120,9 @@ def test_check_and_migrate_agree(source: str, is_handled: bool, tmp_path) -> Non
     """`migrate` has a line for what `run --check` doesn't leave to the program, and for no more."""
     path = tmp_path / "program.py"
     path.write_text(source)
-    outcomes = {finding.outcome for finding in check(Program(str(path)), as_tf1=False).findings}
+    outcomes = {
+        finding.outcome for finding in check(StartedProgram(str(path)), as_tf1=False).findings
+    }
     assert (outcomes <= {NameOutcome.HANDLED}) is is_handled
     assert (not migrate(source).findings) is is_handled
 
@@ -129,6 +131,6 @@ def test_a_name_that_run_puts_back(tmp_path) -> None:
     """Under `run` there is a `tf.contrib`: a test for it says nothing of what isn't restored."""
     path = tmp_path / "program.py"
     path.write_text(f"{TF}x = tf.contrib.quantize.f() if hasattr(tf, 'contrib') else 1\n")
-    (finding,) = check(Program(str(path)), as_tf1=False).findings
+    (finding,) = check(StartedProgram(str(path)), as_tf1=False).findings
     assert finding.outcome is NameOutcome.REFUSED
     assert not migrate(path.read_text()).findings

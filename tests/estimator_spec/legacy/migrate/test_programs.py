@@ -15,7 +15,7 @@ from estimator_spec.legacy.migrate.program import ModuleApi
 from estimator_spec.legacy.migrate.programs import Programs
 from estimator_spec.legacy.migrate.results import Changed, Failed, Skipped, Subject
 from estimator_spec.legacy.program_source import program_files
-from estimator_spec.legacy.program_source.program_files import Program, Sources
+from estimator_spec.legacy.program_source.program_files import Sources, StartedProgram
 
 TF2 = "import tensorflow as tf\n"
 TF1 = "import tensorflow.compat.v1 as tf\n"
@@ -203,7 +203,7 @@ def test_tensorflow_from_a_module_of_the_program(tmp_path: Path, shim: str, use:
     assert "estimator.DNNClassifier" not in new["task"].replace("v1.DNNClassifier", "")
     assert "v1" in new["task"]
     assert findings(paths) == []
-    assert not program_api.uses_tf1_names(Program(paths[-1]))
+    assert not program_api.uses_tf1_names(StartedProgram(paths[-1]))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_tensorflow_from_a_module_of_the_program(tmp_path: Path, shim: str, use:
 def test_names_of_tensorflow_1_through_a_module(tmp_path: Path, use: str) -> None:
     """`run` and `migrate` see that a program is of TensorFlow 1 through a module of it."""
     paths = write(tmp_path, lib=TF2 + "def f(x):\n    return tf.nn.dropout(x, 0.9)\n", task=use)
-    assert program_api.uses_tf1_names(Program(paths[-1]))
+    assert program_api.uses_tf1_names(StartedProgram(paths[-1]))
     assert migrated(paths) == {
         "lib": f"{TF1}\ntf.disable_v2_behavior()\n" + DROP.replace("drop(x)", "f(x)", 1),
         "task": use,
@@ -258,7 +258,7 @@ def test_names_of_tensorflow_2_alone(tmp_path: Path) -> None:
 def test_names_that_are_not_tensorflows(tmp_path: Path, text: str) -> None:
     """A name that something else binds in its scope makes no program one of TensorFlow 1."""
     (path,) = write(tmp_path, program=text)
-    assert not program_api.uses_tf1_names(Program(path))
+    assert not program_api.uses_tf1_names(StartedProgram(path))
     assert migrated([path])["program"] == text
 
 

@@ -22,7 +22,7 @@ from estimator_spec.legacy.migrate.program import ModuleApi
 from estimator_spec.legacy.migrate.programs import Programs
 from estimator_spec.legacy.program_source import flow, program_files
 from estimator_spec.legacy.program_source.modules import Modules
-from estimator_spec.legacy.program_source.program_files import Program, Sources
+from estimator_spec.legacy.program_source.program_files import Sources, StartedProgram
 from named_modules import Named, named_modules
 
 PROGRAMS = sorted((Path(__file__).parents[3] / "programs").glob("*.py"))
@@ -264,7 +264,7 @@ def test_made_programs(start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         folder.mkdir()
         files = made(seed)
         main = write(files, folder)
-        modules = Modules(program_files.find_files(Program(str(main))))
+        modules = Modules(program_files.find_files(StartedProgram(str(main))))
         source, names = next(iter(modules.all()))
         read = {
             (chain.nodes[0].lineno, meaning.value.full)
@@ -311,7 +311,7 @@ def test_the_api_of_made_programs(start: int, tmp_path: Path) -> None:
         folder.mkdir()
         main = write(made(seed), folder)
         paths = [str(path) for path in sorted(folder.rglob("*.py"))]
-        of_tf1.append(program_api.uses_tf1_names(Program(str(main))))
+        of_tf1.append(program_api.uses_tf1_names(StartedProgram(str(main))))
         assert (Programs(paths, {}, Sources()).place(str(main)).api is ModuleApi.TF1) is of_tf1[-1]
     assert 5 < sum(of_tf1) < 58
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from estimator_spec.legacy.program_source import program_files
-from estimator_spec.legacy.program_source.program_files import Program, find_files
+from estimator_spec.legacy.program_source.program_files import StartedProgram, find_files
 
 FILES = {
     "trainer/__init__.py": "",
@@ -67,19 +67,19 @@ COMPUTED = ("trainer/late.py:2", "", False)
 )
 def test_modules(tree, name, files, unread):
     """`-m` follows packages, namespace packages and relative imports."""
-    assert read(Program(name, True, str(tree)), tree) == (files, unread)
+    assert read(StartedProgram(name, True, str(tree)), tree) == (files, unread)
 
 
 def test_scripts(tree):
     """A script's own directory comes first on the path, and that of PYTHONPATH after it."""
     inner = {f"trainer/{name}.py" for name in ("__init__", "layers", "inner/__init__")}
     files = {"plain.py", "sibling.py", "trainer/inner/deep.py", "trainer/late.py", *inner}
-    assert read(Program(str(tree / "plain.py")), tree) == (files, {COMPUTED})
-    task = Program(str(tree / "trainer" / "task.py"))
+    assert read(StartedProgram(str(tree / "plain.py")), tree) == (files, {COMPUTED})
+    task = StartedProgram(str(tree / "trainer" / "task.py"))
     assert read(task, tree) == ({"trainer/task.py"}, {("task.py:3", "trainer", True)})
     files, unread = read(task, tree, python_path=str(tree))
     assert (files, unread) == (PACKAGE | {"trainer/task.py"}, {("late.py:2", "", False)})
-    (missing,) = find_files(Program(str(tree / "gone.py"))).unread
+    (missing,) = find_files(StartedProgram(str(tree / "gone.py"))).unread
     assert missing.stops
 
 
@@ -108,7 +108,7 @@ def test_what_a_program_needs_to_start(tmp_path, text, stops):
     (tmp_path / "helper.py").write_text("import nothing")
     (tmp_path / "helper_package").mkdir()
     (tmp_path / "helper_package" / "__init__.py").write_text("name = 3")
-    found = find_files(Program(str(tmp_path / "program.py")))
+    found = find_files(StartedProgram(str(tmp_path / "program.py")))
     assert [each.stops for each in found.unread] == ([] if stops is None else [stops])
 
 
@@ -120,7 +120,7 @@ def test_it_agrees_with_python(tree):
     )
     command = [sys.executable, "-c", code, str(tree)]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    found = find_files(Program("trainer.model", True, str(tree))).read
+    found = find_files(StartedProgram("trainer.model", True, str(tree))).read
     main = str(tree / "trainer" / "model.py")
     assert {*loaded, main} == {source.path for source in found}
 
@@ -142,6 +142,6 @@ def test_packages_of_a_target_directory_are_installed(tmp_path):
     for name in ("library/__init__.py", "library/inner.py", "single.py", "own.py"):
         (tmp_path / name).write_text("import not_there\n")
     (tmp_path / "main.py").write_text("import library.inner, single, own\n")
-    files = find_files(Program(str(tmp_path / "main.py")))
+    files = find_files(StartedProgram(str(tmp_path / "main.py")))
     assert [os.path.basename(source.path) for source in files.read] == ["main.py", "own.py"]
     assert not program_files.is_own(str(tmp_path / "library" / "inner.py"))
