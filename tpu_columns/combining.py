@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+from tpu_columns import shared_state
 
-# A tuple, not a str: TensorFlow leaves such collections out of exported graphs.
-_SUMS = ("tpu_columns", "sums")
+tf1 = tf.compat.v1
 
 
 class Entries(NamedTuple):
@@ -82,12 +81,12 @@ def record_sum(rows: Any, ids: Any, entries: Entries, table: Any) -> None:
     if isinstance(shape, tf.TensorShape) and not tf.executing_eagerly():
         size = tf.compat.dimension_value(shape[0])
         summed = SummedGather(rows, ids, entries.segments, entries.num_sums, size)
-        tf1.get_default_graph().get_collection_ref(_SUMS).append(summed)
+        tf1.get_default_graph().get_collection_ref(shared_state.SUMS).append(summed)
 
 
 def recorded_sums(graph: tf.Graph) -> list[SummedGather]:
     """Returns the sums that `record_sum` recorded in a graph."""
-    return graph.get_collection(_SUMS)
+    return graph.get_collection(shared_state.SUMS)
 
 
 def rows_to_read(

@@ -11,12 +11,9 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import optimizations, placement, storage
+from tpu_columns import optimizations, placement, shared_state, storage
 from tpu_columns.kernels import loading
 from tpu_columns.optimizations import Optimization
-
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-_LOOP_BODIES = ("tpu_columns", "loop_bodies")
 
 
 def record_loop_body() -> None:
@@ -24,12 +21,12 @@ def record_loop_body() -> None:
     graph = tf.compat.v1.get_default_graph()
     # Both, as a function's graph begins with copies of the collections around it.
     for each in (graph, graph.outer_graph):
-        each.get_collection_ref(_LOOP_BODIES).append(graph)
+        each.get_collection_ref(shared_state.LOOP_BODIES).append(graph)
 
 
 def engine_of(graph: tf.Graph) -> str:
     """Returns what looks up and updates the tables of a graph: 'kernels' or 'TensorFlow'."""
-    graphs = [graph, *graph.get_collection(_LOOP_BODIES)]
+    graphs = [graph, *graph.get_collection(shared_state.LOOP_BODIES)]
     types = (op.type for each in graphs for op in each.get_operations())
     return "kernels" if any(each.startswith(loading.PREFIX) for each in types) else "TensorFlow"
 
@@ -76,7 +73,7 @@ def uses_native_kernels() -> bool:
         not tf.executing_eagerly()
         and current is not None
         and current.mode is not placement.Mode.SERVE  # other programs load exports
-        and (not graph.building_function or graph in graph.get_collection(_LOOP_BODIES))
+        and (not graph.building_function or graph in graph.get_collection(shared_state.LOOP_BODIES))
         and private.control_flow_context(graph) is None
         and optimizations.is_used(Optimization.NATIVE_KERNELS)
     )

@@ -12,7 +12,6 @@ side by side, the first of these owns a table:
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import inspect
 import weakref
 from collections.abc import Iterator
@@ -21,19 +20,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns.context_variables import setting
+from tpu_columns import shared_state
 
 
 class _Scope:
     """Owner of the tables of a `sharing_tables()`."""
 
-
-_scope: contextvars.ContextVar[_Scope | None] = contextvars.ContextVar(
-    "tpu_columns.sharing_tables", default=None
-)
-_call: contextvars.ContextVar[Any] = contextvars.ContextVar(
-    "tpu_columns.input_layer_call", default=None
-)
 
 # By the id of the owner, which may have no hash; an owner that is gone has no entry.
 _owners: dict[int, tuple[weakref.ref[Any], dict[str, Any]]] = {}
@@ -46,13 +38,13 @@ def sharing_tables() -> Iterator[None]:
     Needed for the layers of a functional Keras model, which is made after they are built: columns
     of one `shared_embedding_columns` in two `DenseFeatures` then look up one table.
     """
-    with setting(_scope, _Scope()):
+    with shared_state.setting(shared_state.TABLES_SCOPE, _Scope()):
         yield
 
 
 def calling_input_layer() -> AbstractContextManager[None]:
     """Makes this call of an input layer the owner of its tables, if no model or scope is."""
-    return setting(_call, _Scope())
+    return shared_state.setting(shared_state.INPUT_LAYER_CALL, _Scope())
 
 
 def tables_of(default: Any) -> dict[str, Any]:
@@ -61,7 +53,8 @@ def tables_of(default: Any) -> dict[str, Any]:
     Args:
         default: the owner without a scope or model: what builds the lookup.
     """
-    owner = _scope.get() or _outermost_module() or _call.get() or default
+    call = shared_state.INPUT_LAYER_CALL.get()
+    owner = shared_state.TABLES_SCOPE.get() or _outermost_module() or call or default
     key = id(owner)
     if key not in _owners:
         _owners[key] = weakref.ref(owner), {}

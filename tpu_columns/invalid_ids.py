@@ -16,26 +16,20 @@ same on every device. Entries -1 and "" of dense input are missing, not invalid.
 
 from __future__ import annotations
 
-import contextvars
 import dataclasses
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeAlias
 
 import tensorflow as tf
 
-from tpu_columns import placement
+from tpu_columns import placement, shared_state
 from tpu_columns.checks import is_int
-from tpu_columns.context_variables import setting
 
 tf1 = tf.compat.v1
 
 Policy: TypeAlias = "str | int | None"
 
 NAMES = ("error", "drop", "clip", "mod")
-
-_default: contextvars.ContextVar[Policy] = contextvars.ContextVar(
-    "tpu_columns.invalid_ids", default=None
-)
 
 
 class _Column(Protocol):
@@ -85,7 +79,7 @@ def using(policy: Policy) -> AbstractContextManager[None]:
     Args:
         policy: a checked policy.
     """
-    return setting(_default, policy)
+    return shared_state.setting(shared_state.INVALID_IDS, policy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,5 +185,6 @@ def rule_for_feature(name: str, num_rows: int, policy: Policy = None) -> IdRule 
         ValueError: the default row isn't in the vocabulary.
     """
     if policy is None:
-        policy = check_policy(_default.get(), f"the estimator, for {name!r},", num_rows)
+        default = shared_state.INVALID_IDS.get()
+        policy = check_policy(default, f"the estimator, for {name!r},", num_rows)
     return None if policy is None else IdRule(policy, num_rows, name)

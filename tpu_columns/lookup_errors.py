@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+from tpu_columns import shared_state
 
-# A tuple, not a str: TensorFlow leaves such collections out of exported graphs, which can't hold
-# Python objects.
-LOOKUP_SITES = ("tpu_columns", "lookup_sites")
+tf1 = tf.compat.v1
 
 # Whole messages of our own ops (`kernels/cpp/features.h`): of bad ids, and of missing weights.
 _OUT_OF_RANGE_HERE = re.compile(r"Column (?:'|\").*: id .* enlarge its num_buckets\.")
@@ -117,7 +115,7 @@ def record_site(
 ) -> None:
     """Records a lookup in the default graph; does nothing in eager mode."""
     if not tf.executing_eagerly():
-        sites = tf1.get_default_graph().get_collection_ref(LOOKUP_SITES)
+        sites = tf1.get_default_graph().get_collection_ref(shared_state.LOOKUP_SITES)
         sites.append(LookupSite(scope, Names(column_name, feature_key, weight_key), num_rows))
 
 
@@ -125,7 +123,7 @@ def names_of_scope() -> Names | None:
     """Returns what errors of a lookup name, if it was recorded around the current name scope."""
     graph = tf1.get_default_graph()
     scope = f"{graph.get_name_scope()}/"
-    sites = reversed(graph.get_collection_ref(LOOKUP_SITES))
+    sites = reversed(graph.get_collection_ref(shared_state.LOOKUP_SITES))
     return next((site.names for site in sites if scope.startswith(site.scope)), None)
 
 
@@ -163,7 +161,7 @@ def explain(
     nodes = _NODE_NAME.findall(error.message)
     if error.op is not None:
         nodes.append(error.op.name)
-    for site in graph.get_collection(LOOKUP_SITES):
+    for site in graph.get_collection(shared_state.LOOKUP_SITES):
         # The op may be a gradient's, whose name has the scope behind `gradients/`.
         if counts_differ and any(f"/{site.scope}" in f"/{node}" for node in nodes):
             return _weight_count_error(site.names)

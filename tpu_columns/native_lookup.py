@@ -13,15 +13,13 @@ numbers it has. An optimizer gets slices, as from TensorFlow's gathers.
 
 from __future__ import annotations
 
-import contextvars
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import driver_graphs, lookup_errors, placement
-from tpu_columns.context_variables import setting
+from tpu_columns import driver_graphs, lookup_errors, placement, shared_state
 from tpu_columns.kernels import devices, loading
 
 OP = "TpuColumnsLookUpTables"
@@ -29,10 +27,6 @@ GRADIENT_OP = "TpuColumnsRowGradients"
 
 COMBINERS = ("sum", "mean", "sqrtn")
 """Combiners by the op's number of each."""
-
-_defers: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "tpu_columns.native_lookup", default=False
-)
 
 
 class Feature(NamedTuple):
@@ -123,7 +117,7 @@ class Pending:
 
 def deferring() -> AbstractContextManager[None]:
     """Makes `look_up` return `Pending` within the context, for `join`."""
-    return setting(_defers, True)
+    return shared_state.setting(shared_state.DEFERS_LOOKUPS, True)
 
 
 def look_up(
@@ -151,7 +145,7 @@ def look_up(
     names = lookup_errors.names_of_scope() or lookup_errors.Names(table.op.name, "ids")
     feature = Feature(0, ids, weights, combiner, names, int(table.shape[0]), safe)
     pending = Pending(table, feature)
-    return pending if _defers.get() else join([pending])
+    return pending if shared_state.DEFERS_LOOKUPS.get() else join([pending])
 
 
 def join(parts: Sequence[Any]) -> tf.Tensor:

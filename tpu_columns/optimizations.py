@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import contextvars
 import enum
 from contextlib import AbstractContextManager
 
-from tpu_columns import environment
-from tpu_columns.context_variables import setting
+from tpu_columns import environment, shared_state
 
 
 class Optimization(enum.Enum):
@@ -24,11 +22,6 @@ class Optimization(enum.Enum):
     MEMORY = "TPU_COLUMNS_LESS_MEMORY"
     HUGE_PAGES = "TPU_COLUMNS_HUGE_PAGES"
     SKIPPED_HOOKS = "TPU_COLUMNS_SKIP_HOOKS"
-
-
-_current: contextvars.ContextVar[frozenset[Optimization] | None] = contextvars.ContextVar(
-    "tpu_columns.optimizations", default=None
-)
 
 
 def choose(
@@ -69,7 +62,7 @@ def using(chosen: frozenset[Optimization]) -> AbstractContextManager[None]:
     Args:
         chosen: the result of `choose`.
     """
-    return setting(_current, chosen)
+    return shared_state.setting(shared_state.OPTIMIZATIONS, chosen)
 
 
 def is_used(optimization: Optimization) -> bool:
@@ -83,5 +76,5 @@ def is_used(optimization: Optimization) -> bool:
 
 def current() -> frozenset[Optimization]:
     """Returns the optimizations of the innermost `using`; outside, those of the environment."""
-    chosen = _current.get()
+    chosen = shared_state.OPTIMIZATIONS.get()
     return choose() if chosen is None else chosen

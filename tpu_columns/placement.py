@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import contextvars
 import dataclasses
 import enum
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tpu_columns.context_variables import setting
+from tpu_columns import shared_state
 
 
 class LookupDevice(enum.Enum):
@@ -153,11 +152,6 @@ class Placement:
     replaces_tpu: bool = False
 
 
-_current: contextvars.ContextVar[Placement | None] = contextvars.ContextVar(
-    "tpu_columns.placement", default=None
-)
-
-
 def running(
     mode: Mode,
     hardware: Hardware,
@@ -179,12 +173,12 @@ def running(
     if not isinstance(mode, Mode) or not isinstance(hardware, Hardware):
         raise TypeError(f"running() takes a Mode and a Hardware, got {mode!r} and {hardware!r}.")
     placement = Placement(mode, hardware, frozenset(tensor_core_tables), replaces_tpu)
-    return setting(_current, placement)
+    return shared_state.setting(shared_state.PLACEMENT, placement)
 
 
 def current() -> Placement | None:
     """Returns the placement of the innermost `running()`, or None outside of a driver."""
-    return _current.get()
+    return shared_state.PLACEMENT.get()
 
 
 def updates_tables() -> bool:

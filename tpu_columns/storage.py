@@ -14,7 +14,6 @@ Dtypes of tables that aren't trained:
 
 from __future__ import annotations
 
-import contextvars
 import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -22,8 +21,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import initial_rows, initializers
-from tpu_columns.context_variables import setting
+from tpu_columns import initial_rows, initializers, shared_state
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -56,10 +54,6 @@ def table_bytes(rows: int, width: int, dtype: str = "float32") -> int:
 # A variable, a `ShardedTable` or a `QuantizedTable`.
 Table = Any
 
-# Tuples, so that TensorFlow leaves these collections out of exported graphs.
-_LAYOUTS = ("tpu_columns", "layouts")
-_DTYPE = ("tpu_columns", "dtype of tables")
-
 
 @dataclasses.dataclass(frozen=True)
 class TableStorage:
@@ -89,9 +83,6 @@ class TableStorage:
 
 
 _PLAIN = TableStorage()
-_current: contextvars.ContextVar[TableStorage] = contextvars.ContextVar(
-    "tpu_columns.storage", default=_PLAIN
-)
 
 
 def storing(storage: TableStorage) -> AbstractContextManager[None]:
@@ -100,12 +91,12 @@ def storing(storage: TableStorage) -> AbstractContextManager[None]:
     Args:
         storage: number of shards and dtype.
     """
-    return setting(_current, storage)
+    return shared_state.setting(shared_state.STORAGE, storage)
 
 
 def current() -> TableStorage:
     """Returns the storage of the innermost `storing()`."""
-    return _current.get()
+    return shared_state.STORAGE.get() or _PLAIN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,7 +233,6 @@ def create_table(
         add(name, shape, tf.as_dtype(storage.dtype), zeros, False)
         if storage.dtype == "int8":
             add(name + SCALE, (shape[0], 1), tf.float32, zeros, False)
-        tf1.get_default_graph().get_collection_ref(_DTYPE)[:] = [storage.dtype]
     elif storage.num_shards == 1:
         add(name, shape, tf.float32, initializer, trainable)
     else:
@@ -279,7 +269,7 @@ def record_layout(variable: Any, layout: RowPartition) -> None:
     """
     if not tf.executing_eagerly():
         name = variable if isinstance(variable, str) else variable.name.split(":")[0]
-        graph_dict(tf1.get_default_graph(), _LAYOUTS)[name] = layout
+        shared_state.graph_dict(tf1.get_default_graph(), shared_state.LAYOUTS)[name] = layout
 
 
 def is_partitioned(variable: Any) -> bool:
@@ -297,22 +287,4 @@ def _layout(variable: Any, num_rows: int) -> RowPartition:
 
 def layouts(graph: tf.Graph) -> dict[str, RowPartition]:
     """Returns the recorded layouts of a graph's tables, by full variable name."""
-    return dict(graph_dict(graph, _LAYOUTS))
-
-
-def graph_dict(graph: tf.Graph, collection: tuple[str, str]) -> dict[Any, Any]:
-    """Returns the dict that a graph keeps in a collection; creates it if necessary.
-
-    Args:
-        graph: a graph.
-        collection: name of the collection.
-    """
-    found = graph.get_collection_ref(collection)
-    if not found:
-        found.append({})
-    return found[0]
-
-
-def dtype(graph: tf.Graph) -> str:
-    """Returns the dtype of a graph's tables."""
-    return (graph.get_collection(_DTYPE) or ["float32"])[0]
+    return dict(shared_state.graph_dict(graph, shared_state.LAYOUTS))

@@ -12,16 +12,12 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tpu_columns import callables, eager_tables, initializers, storage
+from tpu_columns import callables, eager_tables, initializers, shared_state, storage
 from tpu_columns.checks import check_name
 
 tf1 = tf.compat.v1
 
 WEIGHTS = "embedding_weights"
-
-# Tuples, so that TensorFlow leaves these collections out of exported graphs.
-_SHARED = ("tpu_columns", "shared_tables")
-_SCOPES = ("tpu_columns", "embedding_core_tables")
 
 _REPLICA = re.compile(r"^replica_\d+/")
 
@@ -99,7 +95,7 @@ def get_shared_table(
     if tf.executing_eagerly():
         known = eager_tables.tables_of(owner)
     else:
-        known = storage.graph_dict(tf1.get_default_graph(), _SHARED)
+        known = shared_state.graph_dict(tf1.get_default_graph(), shared_state.SHARED_TABLES)
     return _find_or_create(known, name, shape, initializer, create)
 
 
@@ -200,7 +196,7 @@ def record_core_table(
     Raises:
         ValueError: the table is already used in another scope.
     """
-    recorded = storage.graph_dict(tf1.get_default_graph(), _SCOPES)
+    recorded = shared_state.graph_dict(tf1.get_default_graph(), shared_state.CORE_TABLES)
     if scope is None:
         scope = tf1.get_variable_scope().name
     if not scope.endswith(column_name):
@@ -222,7 +218,7 @@ def record_core_table(
 
 def core_tables(graph: tf.Graph) -> dict[str, CoreTable]:
     """Returns the recorded tables of the embedding core, by `get_embedding_var_name()`."""
-    return dict(storage.graph_dict(graph, _SCOPES))
+    return dict(shared_state.graph_dict(graph, shared_state.CORE_TABLES))
 
 
 def scope_named(name: str | None) -> Any:

@@ -120,7 +120,7 @@ PRIVATE = parse_rows(
     estimator_py.estimator: _check_hooks_type=check_hooks _check_listeners_type=check_listeners
     estimator_py.util: _DatasetInitializerHook=IteratorInitializer
 
-    [estimator_spec.core.driver.estimator]
+    [estimator_spec.core.driver.estimator_base]
     estimator_py.estimator:
       _assert_members_are_not_overridden=check_overridden_members
       maybe_overwrite_model_dir_and_session_config=resolve_config

@@ -46,7 +46,7 @@ class TrainingExecutor:
         train_hooks: Any = None,
         continuous_eval_listener: Any = None,
     ) -> None:
-        self._job = checkpoint_evaluation.Job(
+        self._job = checkpoint_evaluation.TrainingJob(
             estimator,
             train_spec,
             eval_spec,

@@ -14,6 +14,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tpu_columns import shared_state
+
 tf1 = tf.compat.v1
 
 # Ops that update rows of tables and have no kernel for GPUs, in TensorFlow 2.15 to 2.21.
@@ -22,9 +24,6 @@ CPU_ONLY_UPDATES = frozenset(
     for prefix in ("", "Resource")
     for rule in ("AdagradDA", "CenteredRMSProp", "Momentum", "ProximalGradientDescent", "RMSProp")
 )
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-_SESSION_HAS_GPU = ("tpu_columns", "session_has_gpu")
-_HAS_OWN_VARIABLES = ("tpu_columns", "has_own_variables")
 
 
 def record_session(config: Any) -> None:
@@ -35,7 +34,7 @@ def record_session(config: Any) -> None:
     """
     hidden = config is not None and config.device_count.get("GPU") == 0
     has_gpu = not hidden and bool(tf.config.get_visible_devices("GPU"))
-    tf1.get_default_graph().get_collection_ref(_SESSION_HAS_GPU)[:] = [has_gpu]
+    tf1.get_default_graph().get_collection_ref(shared_state.SESSION_HAS_GPU)[:] = [has_gpu]
 
 
 def is_on_cpu(variable: Any, update: Any = None) -> bool:
@@ -58,7 +57,7 @@ def record_own_variables() -> None:
 
     Each process of a `MultiWorkerMirroredStrategy` has copies, on devices that name its task.
     """
-    tf1.get_default_graph().get_collection_ref(_HAS_OWN_VARIABLES)[:] = [True]
+    tf1.get_default_graph().get_collection_ref(shared_state.HAS_OWN_VARIABLES)[:] = [True]
 
 
 def is_of_another_task(variable: Any) -> bool:
@@ -68,7 +67,7 @@ def is_of_another_task(variable: Any) -> bool:
         variable: the op that makes the variable or its handle.
     """
     has_task = tf1.DeviceSpec.from_string(variable.device).job not in (None, "localhost")
-    return has_task and not variable.graph.get_collection(_HAS_OWN_VARIABLES)
+    return has_task and not variable.graph.get_collection(shared_state.HAS_OWN_VARIABLES)
 
 
 def on_host() -> contextlib.AbstractContextManager[Any]:
@@ -82,5 +81,5 @@ def on_host() -> contextlib.AbstractContextManager[Any]:
 
 
 def _has_gpu(graph: tf.Graph) -> bool:
-    recorded = graph.get_collection(_SESSION_HAS_GPU)
+    recorded = graph.get_collection(shared_state.SESSION_HAS_GPU)
     return bool(recorded[0] if recorded else tf.config.get_visible_devices("GPU"))

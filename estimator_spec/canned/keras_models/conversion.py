@@ -11,7 +11,8 @@ from estimator_spec.canned.keras_models import checkpoints
 from estimator_spec.canned.keras_models.model_fn import KerasModelFn
 from estimator_spec.core._tensorflow import keras_models
 from estimator_spec.core.common import legacy_keras
-from estimator_spec.core.driver.estimator import Estimator, resolve_config
+from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.driver.estimator_base import resolve_config
 from estimator_spec.core.run_config import RunConfig
 
 _FORMATS = ("checkpoint", "saver")

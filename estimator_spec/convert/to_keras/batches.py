@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.convert.to_keras.first_use import Use
-from estimator_spec.core.driver import input_pipeline
+from estimator_spec.core.driver.estimator_base import setup_of
 from estimator_spec.core.user_functions.batches import describe
 
 tf1 = tf.compat.v1
@@ -173,7 +173,7 @@ def _call(use: Use) -> tuple[Any, Any, list[Any]]:
     """Returns the features, labels and hooks of the program's own input."""
     assert use.input_fn is not None
     try:
-        return input_pipeline.read(use.estimator, use.input_fn, use.mode)
+        return setup_of(use.estimator).read_batch(use.input_fn, use.mode)
     except Exception as error:  # of the program's code, of any class
         frame = traceback.extract_tb(error.__traceback__)[-1]
         raise ValueError(

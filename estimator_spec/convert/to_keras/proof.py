@@ -23,7 +23,7 @@ from estimator_spec.convert.to_keras import training
 from estimator_spec.convert.to_keras.batches import Batch, Feeding
 from estimator_spec.convert.to_keras.first_use import Use
 from estimator_spec.convert.to_keras.written import Sources
-from estimator_spec.core.driver import evaluation
+from estimator_spec.core.driver.estimator_base import copy_with
 
 tf1 = tf.compat.v1
 
@@ -256,7 +256,7 @@ def _metrics(
     feeding = Feeding(batches)
     with tempfile.TemporaryDirectory() as directory:
         # An evaluation writes summaries; the program's directory is the user's.
-        estimator = evaluation.in_directory(use.estimator, directory)
+        estimator = copy_with(use.estimator, model_dir=directory)
         expected = estimator.evaluate(
             feeding.input_fn, len(batches), [feeding], checkpoint_path=sources.checkpoint
         )

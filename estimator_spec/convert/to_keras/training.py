@@ -28,7 +28,7 @@ from estimator_spec.convert.to_keras.written import Sources
 from estimator_spec.core.checkpoints import state_file
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.cluster import roles
-from estimator_spec.core.driver import evaluation
+from estimator_spec.core.driver.estimator_base import copy_with
 
 tf1 = tf.compat.v1
 
@@ -97,7 +97,7 @@ def train_estimator(
         save_summary_steps=None,
         log_step_count_steps=None,
     )
-    estimator = evaluation.in_directory(use.estimator, directory, config)
+    estimator = copy_with(use.estimator, model_dir=directory, config=config)
     feeding = _Recording(batches)
     estimator.train(feeding.input_fn, hooks=[feeding], steps=STEPS)
     end = state_file.find_latest(directory)

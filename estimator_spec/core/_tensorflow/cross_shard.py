@@ -12,7 +12,6 @@ are TensorFlow's own wherever `reduced_by_strategy` isn't in effect.
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 import threading
 from collections.abc import Callable, Iterator
@@ -21,14 +20,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns.context_variables import setting
+from tpu_columns import shared_state
 
 tf1 = tf.compat.v1
 
 _LOCK = threading.Lock()
-_by_strategy: contextvars.ContextVar[bool] = contextvars.ContextVar(
-    "estimator_spec.reduced_by_strategy", default=False
-)
 
 
 def reduced_by_strategy() -> AbstractContextManager[None]:
@@ -38,7 +34,7 @@ def reduced_by_strategy() -> AbstractContextManager[None]:
     """
     with _LOCK:
         _adapt_class()
-    return setting(_by_strategy, True)
+    return shared_state.setting(shared_state.REDUCED_BY_STRATEGY, True)
 
 
 @functools.cache
@@ -57,7 +53,8 @@ def _choosing(own: Callable[..., Any], other: Callable[..., Any]) -> Callable[..
 
     @functools.wraps(own)
     def method(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        return (other if _by_strategy.get() else own)(optimizer, *args, **kwargs)
+        chosen = other if shared_state.REDUCED_BY_STRATEGY.get() else own
+        return chosen(optimizer, *args, **kwargs)
 
     return method
 

@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from estimator_spec.core._tensorflow import graph_surgery
 from estimator_spec.core.cores.table_variables import op_name
+from tpu_columns import shared_state
 
 tf1 = tf.compat.v1
 
@@ -33,8 +34,6 @@ MIN_SHARING_TABLES = 64
 
 _ALL_TABLES = "of_all_tables"
 _GRADIENT = "EstimatorSpecActivation"
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-_CAPTURES = ("estimator_spec", "activation_gradients")
 
 
 class ActivationGradients:
@@ -69,7 +68,7 @@ class ActivationGradients:
             Equal tensors by feature, for the replica's model.
         """
         graph = tf1.get_default_graph()
-        captures = graph.get_collection_ref(_CAPTURES)
+        captures = graph.get_collection_ref(shared_state.ACTIVATION_GRADIENTS)
         if self not in captures:
             captures.append(self)
         stand_ins = {name: tf.convert_to_tensor(v) for name, v in self._stand_ins.items()}
@@ -172,7 +171,7 @@ class ActivationGradients:
 @tf.RegisterGradient(_GRADIENT)
 def _capture_gradient(op: Any, _: Any, gradient: Any) -> list[Any]:
     """Captures the gradient of an activation; returns the gradient of its stand-in."""
-    for captures in op.graph.get_collection(_CAPTURES):
+    for captures in op.graph.get_collection(shared_state.ACTIVATION_GRADIENTS):
         if captures.owns(op):
             return [captures.add(op, gradient), None]
     return [tf.zeros([1]), None]

@@ -8,11 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-tf1 = tf.compat.v1
+from tpu_columns import shared_state
 
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-HELD_UPDATES = ("estimator_spec", "held_embedding_updates")
-"""Graph collection of the ops that apply what is delayed."""
+tf1 = tf.compat.v1
 
 
 def delay(pending: Sequence[Any], apply: Callable[..., Any], after: Sequence[Any]) -> Any:
@@ -39,7 +37,7 @@ def delay(pending: Sequence[Any], apply: Callable[..., Any], after: Sequence[Any
     # loop, so that it keeps its element between steps.
     with tf.init_scope():
         held = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
-        tf1.add_to_collection(HELD_UPDATES, apply_if_held())
+        tf1.add_to_collection(shared_state.HELD_UPDATES, apply_if_held())
     with tf.control_dependencies(after):
         applied = apply_if_held()
     with tf.control_dependencies([applied]):

@@ -21,16 +21,11 @@ import tensorflow as tf
 
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.embedding import optimizers
-from tpu_columns import callables, initializers, storage
+from tpu_columns import callables, initializers, shared_state
 from tpu_columns.optimizations import Optimization
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
-
-# Tuples, so that TensorFlow leaves the collections out of exported graphs.
-_VIEWS = ("estimator_spec", "slices of stacked tables")
-_VARIABLES = ("estimator_spec", "variables of stacked tables")
-_IN_SAVERS = ("estimator_spec", "slices that a saver has")
 
 
 class Member(NamedTuple):
@@ -75,6 +70,8 @@ class StackedTable:
         members: the tables.
         variable: rows of all tables one after the other, float32 [V, D].
         slots: slot variables by slot, [V, D] each.
+        slices: values of the tables and their slots, by name.
+        in_savers: names of those that a saver restores.
     """
 
     def __init__(
@@ -86,6 +83,8 @@ class StackedTable:
         self.members = tuple(members)
         self._sizes = [member.layout.num_rows for member in members]
         self._width = width
+        self.slices: dict[str, Any] = {}
+        self.in_savers: set[str] = set()
         self.variable = self._create("rows", self._initial_rows)
         self._add([member.name for member in members], self.variable)
         values = optimizers.slot_initial_values(parameters)
@@ -95,6 +94,7 @@ class StackedTable:
             variable = self._create(slot, functools.partial(self._constant, value))
             self._add([each[slot] for each in names], variable)
             self.slots[slot] = variable
+        _stacks(tf1.get_default_graph()).append(self)
 
     @property
     def offsets(self) -> list[int]:
@@ -124,7 +124,7 @@ class StackedTable:
             dtype=tf.float32,
             name=f"stacked_tables/{name}",
             use_resource=True,
-            collections=[_VARIABLES],
+            collections=[],
         )
         create = variable.initializer
         resource = _Resource(
@@ -134,14 +134,14 @@ class StackedTable:
         return variable
 
     def _add(self, names: list[str], variable: Any) -> None:
-        """Adds the tables' slices of a variable to the graph, for savers and `slices`."""
+        """Adds the tables' slices of a variable, for savers and `slices`."""
         with tf.init_scope(), tf.name_scope("slices_of_tables"):
             parts = tf.split(variable.read_value(), self._sizes)
         found = dict(zip(names, parts, strict=True))
-        storage.graph_dict(tf1.get_default_graph(), _VIEWS).update(found)
+        self.slices |= found
 
         def restore(restored: Sequence[Any]) -> Any:
-            storage.graph_dict(tf1.get_default_graph(), _IN_SAVERS).update(found)
+            self.in_savers |= set(found)
             # A table of another size must not move the rows of others.
             checked = [
                 tf.ensure_shape(value, found[name].shape, f"restore_table/{name}")
@@ -190,7 +190,7 @@ def slices(graph: tf.Graph) -> dict[str, Any]:
     Args:
         graph: a graph of training.
     """
-    return dict(storage.graph_dict(graph, _VIEWS))
+    return {name: part for stack in _stacks(graph) for name, part in stack.slices.items()}
 
 
 def check_saver(saver: Any) -> None:
@@ -204,8 +204,8 @@ def check_saver(saver: Any) -> None:
     """
     if not isinstance(saver, tf1.train.Saver) or saver.as_saver_def() is None:
         return
-    graph = tf1.get_default_graph()
-    missing = sorted(set(slices(graph)) - set(storage.graph_dict(graph, _IN_SAVERS)))
+    stacks = _stacks(tf1.get_default_graph())
+    missing = sorted(name for each in stacks for name in set(each.slices) - each.in_savers)
     if missing:
         raise ValueError(
             f"The saver of the Scaffold doesn't save table {missing[0]!r} and {len(missing) - 1} "
@@ -222,7 +222,11 @@ def variables(graph: tf.Graph) -> list[Any]:
     Args:
         graph: a graph of training.
     """
-    return list(graph.get_collection(_VARIABLES))
+    return [each for stack in _stacks(graph) for each in (stack.variable, *stack.slots.values())]
+
+
+def _stacks(graph: tf.Graph) -> list[StackedTable]:
+    return graph.get_collection_ref(shared_state.STACKED_TABLES)
 
 
 def saved_variables(graph: tf.Graph) -> list[Any]:

@@ -59,7 +59,7 @@ class EvaluationObserver:
         return True
 
 
-class Job(NamedTuple):
+class TrainingJob(NamedTuple):
     """Arguments of `train_and_evaluate`, and what programs added by its private class.
 
     Attributes:
@@ -80,7 +80,7 @@ class Job(NamedTuple):
 class Evaluator:
     """Evaluates and exports the checkpoints of a job, each once."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: TrainingJob) -> None:
         self._estimator = job.estimator
         self._spec = job.eval_spec
         self._max_steps = job.train_spec.max_steps
@@ -183,7 +183,7 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
         last: the last evaluation, or None.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: TrainingJob) -> None:
         self._evaluator = Evaluator(job)
         self._throttle_secs = job.eval_spec.throttle_secs
         self._observer = job.observer

@@ -18,14 +18,13 @@ from estimator_spec.core.checkpoints import state_file
 from estimator_spec.core.checkpoints.errors import DamagedCheckpointError
 from estimator_spec.core.driver import file_errors
 from estimator_spec.core.driver.errors import CheckpointError, ModelDirError, first_line
+from tpu_columns import shared_state
 
 _STEP = tf.compat.v1.GraphKeys.GLOBAL_STEP
 _WHAT_TO_DO = (
     "Nothing was changed. Restore the file, or name another checkpoint in {state!r}, or move the "
     "directory away to start over."
 )
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-_OF_GRAPH = ("estimator_spec", "checkpoint")
 
 
 def find_latest(model_dir: str) -> str | None:
@@ -104,7 +103,7 @@ def record_for_graph(prefix: str | None) -> None:
         prefix: the checkpoint prefix, or None.
     """
     graph = tf.compat.v1.get_default_graph()
-    graph.get_collection_ref(_OF_GRAPH)[:] = [] if prefix is None else [prefix]
+    graph.get_collection_ref(shared_state.CHECKPOINT)[:] = [] if prefix is None else [prefix]
 
 
 def recorded_for_graph() -> str | None:
@@ -112,7 +111,7 @@ def recorded_for_graph() -> str | None:
 
     Models that are built from values of the checkpoint, not from variables, read it.
     """
-    recorded = tf.compat.v1.get_collection(_OF_GRAPH)
+    recorded = tf.compat.v1.get_collection(shared_state.CHECKPOINT)
     return recorded[0] if recorded else None
 
 

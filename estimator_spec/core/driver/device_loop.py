@@ -19,11 +19,11 @@ import tensorflow as tf
 from estimator_spec.core import updates
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.driver.replica_inputs import ReplicaInputs
-from estimator_spec.core.driver.replicas import Replicas, ReplicaStep
+from estimator_spec.core.driver.replicas import ReplicaStep, ReplicatedModel
 from estimator_spec.core.run_config.tpu_config import TPUConfig, parse_iterations_per_loop
 from estimator_spec.core.user_functions import host_call as host_call_lib
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
-from tpu_columns import driver_graphs, lookup_errors, optimizations
+from tpu_columns import driver_graphs, optimizations, shared_state
 
 tf1 = tf.compat.v1
 
@@ -50,7 +50,7 @@ def parse_loop_limit(tpu_config: TPUConfig) -> LoopLimit:
 
 
 def train(
-    replicas: Replicas, batches: ReplicaInputs, limit: LoopLimit, every: int
+    replicas: ReplicatedModel, batches: ReplicaInputs, limit: LoopLimit, every: int
 ) -> EstimatorSpec:
     """Builds a loop of training steps in the current graph.
 
@@ -73,7 +73,7 @@ def train(
         step = replicas.step(batches.next())
         steps.append(step)
         ops = [*step.ops, *_host_call_in_loop(step, done, every)]
-        sites.extend(tf1.get_collection(lookup_errors.LOOKUP_SITES))
+        sites.extend(tf1.get_collection(shared_state.LOOKUP_SITES))
         with tf.control_dependencies([*ops, step.loss]):
             ends = done + 1, tf.identity(step.loss)
         chosen = optimizations.current()
@@ -89,7 +89,7 @@ def train(
         name="training_loop",
     )
     # The loop's body is a graph of its own, but errors are explained from the outer graph.
-    tf1.get_default_graph().get_collection_ref(lookup_errors.LOOKUP_SITES).extend(sites)
+    tf1.get_default_graph().get_collection_ref(shared_state.LOOKUP_SITES).extend(sites)
     (step,) = steps
     hooks = [*step.spec.training_hooks]
     if step.host_call is not None:
@@ -104,7 +104,7 @@ def train(
     )
 
 
-def evaluate(replicas: Replicas, batches: ReplicaInputs) -> tuple[EstimatorSpec, Any]:
+def evaluate(replicas: ReplicatedModel, batches: ReplicaInputs) -> tuple[EstimatorSpec, Any]:
     """Builds the evaluation of a batch on all replicas; metrics are computed on the host.
 
     Returns:
@@ -125,7 +125,7 @@ def evaluate(replicas: Replicas, batches: ReplicaInputs) -> tuple[EstimatorSpec,
     return spec, step.loss_weight
 
 
-def predict(replicas: Replicas, batches: ReplicaInputs) -> EstimatorSpec:
+def predict(replicas: ReplicatedModel, batches: ReplicaInputs) -> EstimatorSpec:
     """Builds the predictions of a batch on all replicas, without those of its padding.
 
     Raises:

@@ -18,7 +18,6 @@ from estimator_spec.core.cores import (
     tensor_core,
     tpu,
 )
-from estimator_spec.core.cores.delayed_updates import HELD_UPDATES
 from estimator_spec.core.cores.host import HostCore
 from estimator_spec.core.cores.interface import EmbeddingCore, LoopCore, TablesListener, replica_id
 from estimator_spec.core.driver import dict_mode
@@ -31,7 +30,7 @@ from estimator_spec.core.embedding.spec import (
     tensor_core_tables,
 )
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys, check_scaffold
-from tpu_columns import optimizations, placement, storage
+from tpu_columns import optimizations, placement, shared_state, storage
 from tpu_columns.optimizations import Optimization
 from tpu_columns.partition import RowPartition
 from tpu_columns.placement import Hardware, Mode
@@ -41,7 +40,9 @@ tf1 = tf.compat.v1
 
 CORES = (None, "host")
 
-Model = Callable[[Any], EstimatorSpec]  # builds a model on its features
+# Builds a model on its features; a second argument changes the result of `model_fn` before that is
+# converted to an `EstimatorSpec`.
+Model = Callable[..., EstimatorSpec]
 
 
 class PlainEmbeddings:
@@ -101,10 +102,6 @@ class PlainEmbeddings:
             _check_dimensions(self._spec)
         return built
 
-    def process_result(self, result: Any) -> Any:
-        """Returns the result of `model_fn` without the parts that run outside of the model."""
-        return result
-
     def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
         """Makes the embedding core of a loop in a new graph.
 
@@ -152,7 +149,6 @@ class HostEmbeddings(PlainEmbeddings):
         warm_start: bool = False,
     ) -> None:
         super().__init__(spec, shards)
-        self._scaffold_fn: Callable[[], Any] | None = None  # of the model that is being built
         self._on_servers = on_servers
         self._warm_start = warm_start
 
@@ -169,18 +165,22 @@ class HostEmbeddings(PlainEmbeddings):
 
     def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
         """Builds the model; in training, its train_op also updates the tables."""
-        self._scaffold_fn = None
-        built = self._call_model(model, features, mode, exporting)
-        if self._scaffold_fn is None:
+        scaffold_fns: list[Callable[[], Any]] = []
+
+        def take_scaffold_fn(result: Any) -> Any:
+            if getattr(result, "scaffold_fn", None) is None:
+                return result
+            scaffold_fns.append(result.scaffold_fn)
+            return result._replace(scaffold_fn=None)
+
+        built = self._call_model(
+            lambda given: model(given, take_scaffold_fn), features, mode, exporting
+        )
+        if not scaffold_fns:
             return built
-        scaffold = check_scaffold(self._scaffold_fn())
+        scaffold = check_scaffold(scaffold_fns[0]())  # which may use the tables
         stacked_tables.check_saver(scaffold.saver)
         return built._replace(scaffold=scaffold)
-
-    def process_result(self, result: Any) -> Any:
-        """Returns the result without its scaffold_fn, which is called when the tables exist."""
-        self._scaffold_fn = getattr(result, "scaffold_fn", None)
-        return result if self._scaffold_fn is None else result._replace(scaffold_fn=None)
 
     def _call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
         if exporting:
@@ -291,9 +291,9 @@ def choose_embeddings(
     spec: EmbeddingConfigSpec | None,
     core: str | None,
     use_tpu: bool,
-    shards: int = 1,
-    on_servers: bool = False,
-    warm_start: bool = False,
+    shards: int | None,
+    num_servers: int | None,
+    warm_start: bool,
 ) -> PlainEmbeddings:
     """Returns the embeddings that the arguments of `TPUEstimator` select.
 
@@ -301,8 +301,8 @@ def choose_embeddings(
         spec: the embedding specification, or None.
         core: None or 'host'.
         use_tpu: whether the program runs on a TPU, which has an embedding core of its own.
-        shards: number of shards of each table.
-        on_servers: whether training runs in a cluster of parameter servers.
+        shards: number of shards of each table. None: one for each parameter server, if any.
+        num_servers: number of parameter servers that training runs with; None without a cluster.
         warm_start: whether training may start from values of another checkpoint.
 
     Raises:
@@ -310,6 +310,8 @@ def choose_embeddings(
             `use_tpu`.
         TypeError: the number of shards isn't an int.
     """
+    if shards is None:
+        shards = 1 if spec is None else max(num_servers or 1, 1)
     if shards != 1:
         RowPartition("div", 0, shards)
         if spec is None or use_tpu:
@@ -332,7 +334,7 @@ def choose_embeddings(
             f"embedding_core={core!r} runs on the host, but use_tpu is True, and a TPU has an "
             "embedding core of its own. Set use_tpu=False."
         )
-    return HostEmbeddings(spec, shards, on_servers, warm_start)
+    return HostEmbeddings(spec, shards, num_servers is not None, warm_start)
 
 
 class ApplyHeldUpdates(TablesListener):
@@ -340,7 +342,7 @@ class ApplyHeldUpdates(TablesListener):
 
     def begin(self) -> None:
         """Finds the update ops in the finished graph."""
-        self._ops = tf1.get_collection(HELD_UPDATES)
+        self._ops = tf1.get_collection(shared_state.HELD_UPDATES)
 
     def before_save(self, session: Any, global_step_value: int) -> None:
         """Applies the pending updates."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defines `Estimator`, which trains, evaluates, predicts with and exports a `model_fn`'s model.
 
-Each method checks its arguments, builds a graph with `graph_builder` and runs it with `training`,
-`evaluation` or `prediction`; `saved_models` exports.
+Each method checks its arguments, and gives the estimator's `RunSetup` to `training`, `evaluation`,
+`prediction` or `saved_models`.
 """
 
 from __future__ import annotations
@@ -10,57 +10,43 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from estimator_spec.core import updates
-from estimator_spec.core.cluster import devices, roles, servers
+from estimator_spec.core.cluster import servers
 from estimator_spec.core.common import argument_rules
-from estimator_spec.core.common.checks import check_callable, check_optional_flag
+from estimator_spec.core.common.checks import check_optional_flag
 from estimator_spec.core.driver import (
     checkpoint_state,
     evaluation,
-    graph_builder,
-    input_pipeline,
     model_calls,
     model_dir_lock,
     prediction,
-    saved_models,
-    strategy_graphs,
     table_restore,
     training,
 )
 from estimator_spec.core.driver import hooks as hooks_lib
-from estimator_spec.core.driver.graph_builder import BuiltGraph, warm_start
-from estimator_spec.core.driver.progress import ProgressLine
-from estimator_spec.core.run_config import (
-    RunConfig,
-    TaskType,
-    get_default_session_config,
-    path_to_str,
+from estimator_spec.core.driver.estimator_base import (
+    EstimatorBase,
+    check_overridden_members,
+    resolve_config,
+    setup_of,
 )
-from estimator_spec.core.user_functions import batches
+from estimator_spec.core.driver.progress import ProgressLine
+from estimator_spec.core.run_config import RunConfig, TaskType
 from estimator_spec.core.user_functions.model_spec import ModeKeys, default_warm_start_settings
 from estimator_spec.core.user_functions.warm_start import WarmStartSettings
-from tpu_columns import environment, log_messages, optimizations, placement
+from tpu_columns import log_messages, optimizations
 from tpu_columns.invalid_ids import check_policy
-from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
-
-_MAY_BE_OVERRIDDEN = frozenset({"model_fn", "latest_checkpoint"})
-
-# With other trainers the global step advances by more than one between two steps of this process;
-# processes of a strategy save at the same step.
-_SINGLE_TRAINER_ONLY = frozenset({Optimization.SKIPPED_HOOKS})
 
 _Estimator = TypeVar("_Estimator", bound="Estimator")
 
 
-class Estimator:
+class Estimator(EstimatorBase):
     """A model that is trained, evaluated, used for predictions and exported.
 
     Subclasses may add methods and override the protected methods `_call_model_fn`,
@@ -123,21 +109,6 @@ class Estimator:
         self._params = copy.deepcopy(params or {})
         self._warm_start_settings = default_warm_start_settings(warm_start_from)
         tf1.logging.info("Using config: %s", vars(self._config))
-
-    @property
-    def model_dir(self) -> str:
-        """Directory of checkpoints and summaries."""
-        return self._model_dir
-
-    @property
-    def config(self) -> Any:
-        """A copy of the configuration, with the `model_dir` and `session_config` in use."""
-        return copy.deepcopy(self._config)
-
-    @property
-    def params(self) -> Any:
-        """A copy of the hyperparameters."""
-        return copy.deepcopy(self._params)
 
     @property
     def model_fn(self) -> Callable[..., Any]:
@@ -244,7 +215,7 @@ class Estimator:
         one_writer = model_dir_lock.hold(self._model_dir)
         with one_writer if self._config.is_chief else contextlib.nullcontext():
             if max_steps is not None:
-                latest = self._checkpoint_to_continue()
+                latest = training.checkpoint_to_continue(setup_of(self))
                 if max_steps <= checkpoint_state.read_global_step(latest):
                     tf1.logging.info("Skipping training since max_steps has already saved.")
                     return self
@@ -287,27 +258,9 @@ class Estimator:
         hooks_lib.check_batches(steps)
         self._check_before_graph(ModeKeys.EVAL, input_fn)
         all_hooks.extend(self._convert_eval_steps_to_hooks(steps))
-        checkpoint = self._checkpoint_for("evaluate", checkpoint_path)
-        with tf.Graph().as_default() as graph:
-            checkpoint_state.record_for_graph(checkpoint)
-            built = self._build(graph, input_fn, ModeKeys.EVAL)
-            spec = built.spec
-            update_op, values = evaluation.metric_ops(built)
-            updates.optimize_inference_graph(graph, self._optimizations)
-            warm_start(self._warm_start_settings, checkpoint)
-            with built.running():
-                results = evaluation.run(
-                    evaluation.add_default_local_init(spec.scaffold),
-                    update_op,
-                    values,
-                    config=built.config,
-                    checkpoint=checkpoint,
-                    input_fn=input_fn,
-                    hooks=[*built.hooks, *all_hooks, *spec.evaluation_hooks],
-                    skip_hooks=Optimization.SKIPPED_HOOKS in self._optimizations,
-                )
-            evaluation.write_summaries(self.eval_dir(name), results, checkpoint)
-        return results
+        return evaluation.evaluate(
+            setup_of(self), input_fn, all_hooks, checkpoint_path, self.eval_dir(name)
+        )
 
     def predict(
         self,
@@ -341,38 +294,14 @@ class Estimator:
         """
         all_hooks = hooks_lib.check_hooks(hooks)
         self._check_before_graph(ModeKeys.PREDICT, input_fn)
-        checkpoint = self._checkpoint_for("predict", checkpoint_path)
-        graph = tf.Graph()
-        with graph.as_default():
-            checkpoint_state.record_for_graph(checkpoint)
-            built = self._build(graph, input_fn, ModeKeys.PREDICT)
-            spec = built.spec
-            warm_start(self._warm_start_settings, checkpoint)
-            predictions = self._extract_keys(spec.predictions, predict_keys)
-            updates.optimize_inference_graph(graph, self._optimizations)
-        # closing: the session ends with this generator, not at garbage collection.
-        config = built.config
-        if roles.is_distributed(config):
-            config = config.in_this_process()
-        with (
-            built.running(),
-            contextlib.closing(
-                prediction.predict_batches(
-                    graph,
-                    predictions,
-                    scaffold=spec.scaffold,
-                    config=config,
-                    checkpoint=checkpoint,
-                    hooks=[*built.hooks, *all_hooks, *spec.prediction_hooks],
-                    skip_hooks=Optimization.SKIPPED_HOOKS in self._optimizations,
-                )
-            ) as predicted,
-        ):
-            for values in predicted:
-                if yield_single_examples:
-                    yield from prediction.split_batch(values)
-                else:
-                    yield values
+        yield from prediction.predict(
+            setup_of(self),
+            input_fn,
+            all_hooks,
+            checkpoint_path,
+            select=lambda predictions: self._extract_keys(predictions, predict_keys),
+            yield_single_examples=yield_single_examples,
+        )
 
     def export_saved_model(
         self,
@@ -475,247 +404,6 @@ class Estimator:
             strip_default_attrs=strip_default_attrs,
         )
 
-    # Methods that programs override; the parts call them here.
-
     def _assert_members_are_not_overridden(self) -> None:
         """Checks that the subclass overrides no public method of `Estimator`."""
         check_overridden_members(Estimator, self)
-
-    def _call_input_fn(
-        self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
-    ) -> Any:
-        """Calls the user's `input_fn` with the arguments that it takes."""
-        return batches.call_input_fn(input_fn, mode, self.params, self.config, input_context)
-
-    def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any:
-        """Calls the user's `model_fn` with the arguments it takes; returns an `EstimatorSpec`."""
-        return model_calls.call_model_fn(
-            self._model_fn, features, labels, mode, self.params, config
-        )
-
-    def _create_global_step(self, graph: tf.Graph) -> Any:
-        """Creates the global step."""
-        return tf1.train.create_global_step(graph)
-
-    def _create_and_assert_global_step(self, graph: tf.Graph) -> Any:
-        """Creates the global step, and checks it."""
-        step = self._create_global_step(graph)
-        if step is not tf1.train.get_global_step(graph) or not step.dtype.is_integer:
-            raise ValueError(
-                "_create_global_step must return the graph's global step, an integer variable in "
-                f"the collection {tf1.GraphKeys.GLOBAL_STEP!r}; got {step}."
-            )
-        return step
-
-    def _get_features_and_labels_from_input_fn(
-        self, input_fn: Callable[..., Any], mode: str
-    ) -> tuple[Any, Any, list[Any]]:
-        """Returns (features, labels or None, hooks) of a training or an evaluation."""
-        return input_pipeline.parse_result(self._call_input_fn(input_fn, mode), input_fn)
-
-    def _extract_keys(self, predictions: Any, predict_keys: Collection[str] | None) -> Any:
-        """Returns the predictions of some keys; public predict loops call it."""
-        return prediction.select_predictions(predictions, predict_keys)
-
-    def _get_features_from_input_fn(
-        self, input_fn: Callable[..., Any], mode: str
-    ) -> tuple[Any, list[Any]]:
-        """Returns (features, hooks) of a prediction."""
-        result = self._call_input_fn(input_fn, mode)
-        features, _, hooks = input_pipeline.parse_result(result, input_fn)
-        input_pipeline.warn_if_endless()
-        return features, hooks
-
-    def _get_iterator_from_input_fn(
-        self, input_fn: Callable[..., Any], mode: str, distribution: Any = None
-    ) -> tuple[Any, list[Any]]:
-        """Returns the iterator of the dataset that `input_fn` returns, and its hooks."""
-        if distribution is not None:
-            raise ValueError(
-                "_get_iterator_from_input_fn has no iterators of a tf.distribute.Strategy. Leave "
-                "`distribution` out."
-            )
-        result = self._call_input_fn(input_fn, mode)
-        if not isinstance(result, tf.data.Dataset):
-            raise ValueError(
-                f"input_fn {batches.describe(input_fn)} must return a tf.data.Dataset: the "
-                "training loop takes several batches at a time. It returned "
-                f"{type(result).__name__}."
-            )
-        iterator = batches.initializable_iterator(result, input_fn)
-        return iterator, [hooks_lib.IteratorInitializer(iterator)]
-
-    def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
-        """Returns the hooks that end the training."""
-        if steps is None and max_steps is None:
-            return []
-        return [hooks_lib.StopAtStep(steps, max_steps)]
-
-    def _convert_eval_steps_to_hooks(self, steps: int | None) -> list[Any]:
-        """Returns the hooks that end an evaluation."""
-        hooks_lib.check_batches(steps)
-        return [] if steps is None else [hooks_lib.StopAfterBatches(steps)]
-
-    def _train_model(
-        self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
-    ) -> Any:
-        """Builds the training graph and runs it; returns the last loss."""
-        checkpoint = self._checkpoint_to_continue()
-        chosen = graph_builder.usable_optimizations(self, placement.Mode.TRAIN)
-        trains_alone = roles.trains_alone(self._config)
-        if not trains_alone or roles.is_collective(self._config):
-            chosen -= _SINGLE_TRAINER_ONLY
-        device_function = devices.device_function(self._config)
-        locks = not trains_alone and environment.is_on(environment.LOCKED_UPDATES)
-        with tf.Graph().as_default() as graph, graph.device(device_function):
-            built = self._build(graph, input_fn, ModeKeys.TRAIN)
-            if not built.loop:
-                train_op = updates.optimize_training_graph(graph, built.spec.train_op, chosen)
-                if device_function is not None and Optimization.UPDATES in chosen:
-                    updates.join_transfers(graph, train_op)
-                if locks:
-                    train_op = updates.lock_updates(graph, train_op)
-                built = built._replace(spec=built.spec._replace(train_op=train_op))
-            if roles.has_variables(self._config):
-                warm_start(self._warm_start_settings, checkpoint)
-            with built.running():
-                return training.run(
-                    built,
-                    checkpoint=checkpoint,
-                    input_fn=input_fn,
-                    hooks=hooks,
-                    speed_hooks=self._speed_hooks(),
-                    saving_listeners=[*built.listeners, *saving_listeners],
-                    optimizations=chosen,
-                )
-
-    def _export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes:
-        """Writes one SavedModel; the arguments are those of `saved_models.export`."""
-        return saved_models.export(self, *args, **kwargs)
-
-    def _in_cluster(self: _Estimator) -> _Estimator:
-        """Returns this estimator as the task of a cluster that TF_CONFIG makes of this process.
-
-        That is itself, unless it trains with a strategy of several processes.
-        """
-        config = self._config.with_task_of_strategy()
-        if config is self._config:
-            return self
-        new = copy.copy(self)
-        new._config = config
-        new._session_config = config.session_config
-        return new
-
-    # Methods that `TPUEstimator` extends.
-
-    def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
-        """Checks what can be checked before a graph is built."""
-        check_callable("input_fn", input_fn)
-        if mode == ModeKeys.TRAIN:  # Evaluations and predictions always run in one process.
-            roles.check_cluster(self._config)
-        checkpoint_state.check_model_dir(self._model_dir, writable=mode != ModeKeys.PREDICT)
-
-    def _build(
-        self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str, one_device: bool = False
-    ) -> BuiltGraph:
-        """Builds the graph of a run in `graph`, which is empty and the default graph.
-
-        Args:
-            graph: the graph.
-            input_fn: the user's function.
-            mode: one of `ModeKeys`.
-            one_device: builds without replicas, even if runs of this mode have some.
-        """
-        strategy = None if one_device else strategy_graphs.find_strategy(self._config, mode)
-        if strategy is None:
-            return graph_builder.build(self, graph, input_fn, mode)
-        return strategy_graphs.build(self, graph, input_fn, mode, strategy)
-
-    def _hardware(self, mode: placement.Mode) -> placement.Hardware:
-        """Returns the hardware that columns look up on."""
-        del mode
-        return placement.Hardware.CPU
-
-    def _before_receivers(self) -> None:
-        """Adds to an exported graph what must precede its input receivers."""
-
-    def _speed_hooks(self) -> list[Any]:
-        """Returns the hooks that log steps per second."""
-        every = self._config.log_step_count_steps
-        if every is None:
-            return []
-        return [hooks_lib.StepsPerSecond(every, output_dir=self._model_dir)]
-
-    def _checkpoint_to_continue(self) -> str | None:
-        """Returns the prefix of the checkpoint that training starts from; None in a worker.
-
-        A worker restores nothing, and may look while the chief writes; one of a strategy does.
-        """
-        has_variables = roles.has_variables(self._config)
-        return checkpoint_state.find_latest(self._model_dir) if has_variables else None
-
-    def _checkpoint_for(self, task: str, checkpoint_path: str | None) -> str | None:
-        """Returns the prefix of the checkpoint to evaluate or predict with, or None."""
-        checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, self._model_dir)
-        if checkpoint is None:
-            tf1.logging.info(
-                "Could not find trained model in model_dir: %s, running initialization to %s.",
-                self._model_dir,
-                task,
-            )
-        return checkpoint
-
-
-def check_overridden_members(cls: type, estimator: Any) -> None:
-    """Checks that an estimator's class overrides no public method.
-
-    Args:
-        cls: the class whose methods are public.
-        estimator: an instance of it or of a subclass.
-
-    Raises:
-        ValueError: it overrides one.
-    """
-    overridden = sorted(
-        name
-        for name in dir(cls)
-        if not name.startswith("_")
-        and name not in _MAY_BE_OVERRIDDEN
-        and getattr(type(estimator), name) is not getattr(cls, name)
-    )
-    if overridden:
-        raise ValueError(
-            f"Subclasses of Estimator cannot override members of Estimator. {type(estimator)} "
-            f"does override {overridden}. Put the change into the model_fn, or into a method "
-            "of another name."
-        )
-
-
-def resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
-    """Returns the configuration with its `session_config` and `model_dir` set.
-
-    Raises:
-        ValueError: `config` has another type or a strategy that can't run here, or both
-            arguments name different directories.
-    """
-    if config is None:
-        config = RunConfig()
-        tf1.logging.info("Using default config.")
-    if not isinstance(config, RunConfig):
-        raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
-    strategy_graphs.check_strategies(config)
-    if config.session_config is None:
-        config = config.replace(session_config=get_default_session_config())
-    model_dir = path_to_str(model_dir)
-    if model_dir is not None and config.model_dir not in (None, model_dir):
-        raise ValueError(
-            "`model_dir` are set both in constructor and `RunConfig`, but with different values. "
-            f"In constructor: '{model_dir}', in `RunConfig`: '{config.model_dir}'"
-        )
-    if model_dir:
-        return config.replace(model_dir=model_dir)
-    if config.model_dir is None:
-        temporary = tempfile.mkdtemp()
-        tf1.logging.warning("Using temporary folder as model directory: %s", temporary)
-        return config.replace(model_dir=temporary)
-    return config

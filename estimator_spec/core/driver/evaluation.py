@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,17 +10,58 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec.core import updates
+from estimator_spec.core.driver import checkpoint_state, input_pipeline, saving, sessions
 from estimator_spec.core.driver import hooks as hooks_lib
-from estimator_spec.core.driver import input_pipeline, saving, sessions
-from estimator_spec.core.driver.graph_builder import BuiltGraph
+from estimator_spec.core.driver.graph_builder import BuiltGraph, RunSetup, warm_start
 from estimator_spec.core.driver.hookless_steps import BatchRunner
 from estimator_spec.core.run_config import RunConfig
 from estimator_spec.core.updates import dependencies
+from estimator_spec.core.user_functions.model_spec import ModeKeys
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
 _LOSS = "loss"
 _GLOBAL_STEP = tf1.GraphKeys.GLOBAL_STEP
+
+
+def evaluate(
+    setup: RunSetup,
+    input_fn: Callable[..., Any],
+    hooks: Sequence[tf1.train.SessionRunHook],
+    checkpoint_path: str | None,
+    output_dir: str,
+) -> dict[str, Any]:
+    """Builds the graph of an evaluation, runs it and writes its summaries; returns the metrics.
+
+    Args:
+        setup: the estimator's.
+        input_fn: the user's function.
+        hooks: the user's hooks, and those that end the evaluation.
+        checkpoint_path: prefix of the checkpoint. None: the latest.
+        output_dir: directory of the summaries.
+    """
+    checkpoint = setup.find_checkpoint("evaluate", checkpoint_path)
+    with tf.Graph().as_default() as graph:
+        checkpoint_state.record_for_graph(checkpoint)
+        built = setup.build(graph, input_fn, ModeKeys.EVAL)
+        update_op, values = metric_ops(built)
+        updates.optimize_inference_graph(graph, setup.optimizations)
+        warm_start(setup.warm_start, checkpoint)
+        with built.running():
+            results = run(
+                add_default_local_init(built.spec.scaffold),
+                update_op,
+                values,
+                config=built.config,
+                checkpoint=checkpoint,
+                input_fn=input_fn,
+                hooks=[*built.hooks, *hooks, *built.spec.evaluation_hooks],
+                skip_hooks=Optimization.SKIPPED_HOOKS in setup.optimizations,
+            )
+        write_summaries(output_dir, results, checkpoint)
+    return results
 
 
 def metric_ops(built: BuiltGraph) -> tuple[Any, dict[str, Any]]:
@@ -239,19 +279,3 @@ def _add_value(summary: Any, name: str, value: Any) -> None:
             name,
             type(value).__name__,
         )
-
-
-def in_directory(estimator: Any, directory: str, config: RunConfig | None = None) -> Any:
-    """Returns a copy of an estimator that writes to another directory.
-
-    Args:
-        estimator: an `Estimator`.
-        directory: in place of its `model_dir`.
-        config: in place of its configuration; with this directory, too, if it trains.
-    """
-    found = copy.copy(estimator)
-    found._model_dir = directory
-    if config is not None:
-        found._config = config
-        found._session_config = config.session_config
-    return found

@@ -9,6 +9,7 @@ from typing import Any
 from estimator_spec.core.common.checks import check_callable
 from estimator_spec.core.common.signatures import argument_names, takes_any_keyword
 from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.driver.estimator_base import copy_with, setup_of
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 _METRIC_ARGUMENTS = ("features", "labels", "predictions", "config")
@@ -85,11 +86,11 @@ def extend(estimator: Any, change: Callable[..., EstimatorSpec]) -> Estimator:
         spec = call_model_fn(features, labels, mode, config)
         return change(spec, features, labels, mode, config)
 
-    result = Estimator(
+    setup = setup_of(estimator)
+    made = Estimator(
         model_fn,
         config=estimator.config,
-        warm_start_from=estimator._warm_start_settings,
-        invalid_ids=estimator._invalid_ids,
+        warm_start_from=setup.warm_start,
+        invalid_ids=setup.invalid_ids,
     )
-    result._optimizations = estimator._optimizations
-    return result
+    return copy_with(made, optimizations=setup.optimizations)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the graph of one mode from an estimator's `input_fn` and `model_fn`."""
+"""Builds the graph of one mode, from the `RunSetup` that an estimator makes."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -13,6 +14,7 @@ from estimator_spec.core._tensorflow import private
 from estimator_spec.core.cluster import probing, roles
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.driver import table_warm_start
+from estimator_spec.core.driver.embeddings import PlainEmbeddings
 from estimator_spec.core.driver.standstill import StepWatch
 from estimator_spec.core.run_config import RunConfig
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
@@ -21,44 +23,6 @@ from tpu_columns.kernels import devices, loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
-
-
-class EstimatorMethods(Protocol):
-    """The settings and methods of an estimator that its parts use.
-
-    The parts call these methods on the estimator, so that the overrides of subclasses take effect.
-    """
-
-    _config: Any
-    _model_dir: str
-    _session_config: Any
-    _warm_start_settings: WarmStartSettings | None
-    _optimizations: frozenset[Optimization]
-    _invalid_ids: str | int | None
-
-    @property
-    def config(self) -> RunConfig:
-        """A copy of the configuration."""
-
-    def _call_input_fn(
-        self, input_fn: Callable[..., Any], mode: str, input_context: Any = None
-    ) -> Any: ...
-
-    def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> Any: ...
-
-    def _create_and_assert_global_step(self, graph: tf.Graph) -> Any: ...
-
-    def _get_features_and_labels_from_input_fn(
-        self, input_fn: Callable[..., Any], mode: str
-    ) -> tuple[Any, Any, list[Any]]: ...
-
-    def _get_features_from_input_fn(
-        self, input_fn: Callable[..., Any], mode: str
-    ) -> tuple[Any, list[Any]]: ...
-
-    def _hardware(self, mode: placement.Mode) -> placement.Hardware: ...
-
-    def _before_receivers(self) -> None: ...
 
 
 class BuiltGraph(NamedTuple):
@@ -86,82 +50,120 @@ class BuiltGraph(NamedTuple):
     loss_weight: Any = None
 
 
-def start(estimator: EstimatorMethods, graph: tf.Graph, mode: str | None = None) -> None:
+@dataclasses.dataclass(frozen=True)
+class RunSetup:
+    """What an estimator gives to whatever builds and runs its graphs.
+
+    The functions are methods of the estimator, so that the overrides of subclasses take effect.
+
+    Attributes:
+        config: the configuration.
+        model_dir: directory of checkpoints and summaries.
+        warm_start: what initializes the variables of a new model, or None.
+        optimizations: those that arguments and environment leave on.
+        invalid_ids: policy of columns without one of their own.
+        embeddings: the tables of the embedding specification.
+        call_input_fn: calls an `input_fn`, given the mode and perhaps a `tf.distribute`
+            `InputContext`.
+        call_model_fn: calls the `model_fn`, given features, labels and the mode.
+        create_global_step: creates the global step of a graph, and checks it.
+        read_batch: returns features, labels and hooks, given an `input_fn` and the mode.
+        read_features: returns features and hooks, for predictions.
+        check: checks what can be checked before a graph, given the mode and the `input_fn`.
+        build: builds a run in an empty graph, given that, the `input_fn`, the mode, and whether
+            to build without replicas.
+        evaluation_hooks: returns the hooks that end an evaluation, given its number of steps.
+        find_checkpoint: returns the checkpoint to 'evaluate' or 'predict' with, or None, given
+            the user's.
+    """
+
+    config: RunConfig
+    model_dir: str
+    warm_start: WarmStartSettings | None
+    optimizations: frozenset[Optimization]
+    invalid_ids: str | int | None
+    embeddings: PlainEmbeddings
+    call_input_fn: Callable[..., Any]
+    call_model_fn: Callable[[Any, Any, str], EstimatorSpec]
+    create_global_step: Callable[[tf.Graph], Any]
+    read_batch: Callable[[Callable[..., Any], str], tuple[Any, Any, list[Any]]]
+    read_features: Callable[[Callable[..., Any], str], tuple[Any, list[Any]]]
+    check: Callable[[str, Callable[..., Any]], None]
+    build: Callable[..., BuiltGraph]
+    evaluation_hooks: Callable[[int | None], list[Any]]
+    find_checkpoint: Callable[[str, str | None], str | None]
+
+
+def start(setup: RunSetup, graph: tf.Graph, mode: str | None = None) -> None:
     """Sets the seed and creates the global step in an empty graph.
 
     Args:
-        estimator: creates the global step.
+        setup: creates the global step.
         graph: the default graph.
         mode: one of `ModeKeys`; None for an exported graph.
 
     Raises:
         ValueError: the estimator didn't create a global step.
     """
-    tf1.set_random_seed(estimator._config.tf_random_seed)
-    step = estimator._create_and_assert_global_step(graph)
+    tf1.set_random_seed(setup.config.tf_random_seed)
+    step = setup.create_global_step(graph)
     if mode == ModeKeys.TRAIN and step is not None:  # the model_fn may load it from a SavedModel
         private.get_or_create_global_step_read(graph)
 
 
-def build(
-    estimator: EstimatorMethods, graph: tf.Graph, input_fn: Callable[..., Any], mode: str
-) -> BuiltGraph:
+def build(setup: RunSetup, graph: tf.Graph, input_fn: Callable[..., Any], mode: str) -> BuiltGraph:
     """Builds the global step, the input and the model on one device, in this order.
 
     Args:
-        estimator: creates the global step and calls the user's functions.
+        setup: creates the global step and calls the user's functions.
         graph: the default graph, empty.
         input_fn: the user's function.
         mode: one of `ModeKeys`.
     """
-    start(estimator, graph, mode)
-    with user_code(estimator, placement.Mode(mode)):
+    start(setup, graph, mode)
+    with user_code(setup, placement.Mode(mode)):
         if mode == ModeKeys.PREDICT:
-            features, hooks = estimator._get_features_from_input_fn(input_fn, mode)
+            features, hooks = setup.read_features(input_fn, mode)
             labels = None
         else:
-            features, labels, hooks = estimator._get_features_and_labels_from_input_fn(
-                input_fn, mode
-            )
-        spec = estimator._call_model_fn(features, labels, mode, estimator.config)
-    return BuiltGraph(spec, hooks, estimator._config)
+            features, labels, hooks = setup.read_batch(input_fn, mode)
+        spec = setup.call_model_fn(features, labels, mode)
+    return BuiltGraph(spec, hooks, setup.config)
 
 
 @contextlib.contextmanager
 def user_code(
-    estimator: EstimatorMethods, mode: placement.Mode, hardware: placement.Hardware | None = None
+    setup: RunSetup, mode: placement.Mode, hardware: placement.Hardware | None = None
 ) -> Iterator[None]:
     """Selects the Keras, the lookup devices and the optimizations for the user's functions.
 
     Args:
-        estimator: has the optimizations and the policy of invalid ids.
+        setup: has the optimizations and the policy of invalid ids.
         mode: the mode that columns look up in.
-        hardware: the hardware that columns look up on; None: the estimator's in this mode.
+        hardware: the hardware that columns look up on; None: the embeddings' in this mode.
     """
     legacy_keras.select_legacy_keras()
-    devices.record_session(estimator._session_config)
+    devices.record_session(setup.config.session_config)
     with (
-        placement.running(mode, hardware or estimator._hardware(mode)),
-        optimizations.using(usable_optimizations(estimator, mode)),
-        invalid_ids.using(estimator._invalid_ids),
+        placement.running(mode, hardware or setup.embeddings.hardware(mode)),
+        optimizations.using(usable_optimizations(setup, mode)),
+        invalid_ids.using(setup.invalid_ids),
     ):
         yield
 
 
-def usable_optimizations(
-    estimator: EstimatorMethods, mode: placement.Mode
-) -> frozenset[Optimization]:
+def usable_optimizations(setup: RunSetup, mode: placement.Mode) -> frozenset[Optimization]:
     """Returns an estimator's optimizations, without native kernels where there are none.
 
     Args:
-        estimator: has the optimizations.
+        setup: has the optimizations.
         mode: mode of the graph.
     """
-    chosen = estimator._optimizations
+    chosen = setup.optimizations
     if Optimization.NATIVE_KERNELS not in chosen:
         return chosen
     can_have_them = mode is not placement.Mode.SERVE and loading.load() is not None
-    config = estimator.config
+    config = setup.config
     has_servers = roles.is_distributed(config) and not roles.is_collective(config)
     if can_have_them and mode is placement.Mode.TRAIN and has_servers:
         # They run ops of this process' graph.

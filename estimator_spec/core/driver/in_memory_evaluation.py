@@ -12,6 +12,7 @@ from estimator_spec.core.cores import stacked_tables
 from estimator_spec.core.driver import evaluation
 from estimator_spec.core.driver import hooks as hooks_lib
 from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.driver.estimator_base import setup_of
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 from tpu_columns.checks import is_number
 from tpu_columns.optimizations import Optimization
@@ -61,22 +62,21 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
                 "train_and_evaluate in a cluster."
             )
         hooks_lib.check_steps(steps)
-        self._estimator = estimator
+        self._setup = setup_of(estimator)
         self._input_fn = input_fn
         self._output_dir = estimator.eval_dir(name)
         self._hooks = hooks_lib.check_hooks(hooks)
-        self._hooks.extend(estimator._convert_eval_steps_to_hooks(steps))
+        self._hooks.extend(self._setup.evaluation_hooks(steps))
         self._timer = tf1.train.SecondOrStepTimer(every_steps=every_n_iter)
 
     def begin(self) -> None:
         """Builds the evaluation graph."""
         self._timer.reset()
         self._iterations = 0
-        estimator = self._estimator
-        estimator._check_before_graph(ModeKeys.EVAL, self._input_fn)
+        self._setup.check(ModeKeys.EVAL, self._input_fn)
         self._graph = tf.Graph()
         with self._graph.as_default():
-            built = estimator._build(self._graph, self._input_fn, ModeKeys.EVAL, one_device=True)
+            built = self._setup.build(self._graph, self._input_fn, ModeKeys.EVAL, one_device=True)
             spec = built.spec
             self._update_op, self._values = evaluation.metric_ops(built)
             self._scaffold = evaluation.add_default_local_init(spec.scaffold)
@@ -136,11 +136,11 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
                 ),
                 self._update_op,
                 self._values,
-                config=self._estimator.config,
+                config=self._setup.config,
                 checkpoint=None,
                 input_fn=self._input_fn,
                 hooks=self._all_hooks,
-                skip_hooks=Optimization.SKIPPED_HOOKS in self._estimator._optimizations,
+                skip_hooks=Optimization.SKIPPED_HOOKS in self._setup.optimizations,
             )
             evaluation.write_summaries(self._output_dir, results, None)
         self._timer.update_last_triggered_step(self._iterations)

@@ -44,17 +44,6 @@ def parse_result(result: Any, input_fn: Callable[..., Any]) -> tuple[Any, Any, l
     return *split_labels(result, input_fn), hooks
 
 
-def read(estimator: Any, input_fn: Callable[..., Any], mode: str) -> tuple[Any, Any, list[Any]]:
-    """Returns the features, labels and hooks of an estimator's input, as its methods read it.
-
-    Args:
-        estimator: the estimator; a TPUEstimator adds the batch size to the hyperparameters.
-        input_fn: the user's function.
-        mode: one of `ModeKeys`.
-    """
-    return parse_result(estimator._call_input_fn(input_fn, mode), input_fn)
-
-
 def empty_input_error(input_fn: Callable[..., Any], task: str, loop: bool = False) -> ValueError:
     """Returns the error of an `input_fn` whose data ends before the first batch.
 

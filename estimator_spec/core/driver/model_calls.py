@@ -65,7 +65,7 @@ def call_model_fn(
     mode: str,
     params: Any,
     config: RunConfig,
-    transform: Callable[[Any], Any] = lambda result: result,
+    change: Callable[[Any], Any] = lambda result: result,
 ) -> EstimatorSpec:
     """Calls `model_fn` with the arguments that it takes.
 
@@ -76,7 +76,7 @@ def call_model_fn(
         mode: one of `ModeKeys`.
         params: hyperparameters.
         config: the `RunConfig`.
-        transform: function of the result, called before that is converted to an `EstimatorSpec`.
+        change: function of the result, called before that is converted to an `EstimatorSpec`.
 
     Returns:
         The model for a CPU.
@@ -102,7 +102,7 @@ def call_model_fn(
             f"input_fn returned {type(features).__name__} as features."
         ) from error
     tf1.logging.info("Done calling model_fn.")
-    return _to_estimator_spec(transform(result))
+    return _to_estimator_spec(change(result))
 
 
 def _to_estimator_spec(result: Any) -> EstimatorSpec:

@@ -1,19 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the predictions of a graph in a monitored session."""
+"""Builds the graph of a prediction, and runs it in a monitored session."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.core.driver import sessions
+from estimator_spec.core import updates
+from estimator_spec.core.cluster import roles
+from estimator_spec.core.driver import checkpoint_state, sessions
+from estimator_spec.core.driver.graph_builder import RunSetup, warm_start
 from estimator_spec.core.driver.hookless_steps import BatchRunner
 from estimator_spec.core.run_config import RunConfig
+from estimator_spec.core.user_functions.model_spec import ModeKeys
+from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
+
+
+def predict(
+    setup: RunSetup,
+    input_fn: Callable[..., Any],
+    hooks: list[tf1.train.SessionRunHook],
+    checkpoint_path: str | None,
+    *,
+    select: Callable[[Any], Any],
+    yield_single_examples: bool,
+) -> Iterator[Any]:
+    """Builds the graph of a prediction, and yields the predictions.
+
+    Args:
+        setup: the estimator's.
+        input_fn: the user's function.
+        hooks: the user's hooks.
+        checkpoint_path: prefix of the checkpoint. None: the latest.
+        select: returns those of the model's predictions to yield.
+        yield_single_examples: False yields whole batches.
+    """
+    checkpoint = setup.find_checkpoint("predict", checkpoint_path)
+    with tf.Graph().as_default() as graph:
+        checkpoint_state.record_for_graph(checkpoint)
+        built = setup.build(graph, input_fn, ModeKeys.PREDICT)
+        warm_start(setup.warm_start, checkpoint)
+        predictions = select(built.spec.predictions)
+        updates.optimize_inference_graph(graph, setup.optimizations)
+    config = built.config
+    if roles.is_distributed(config):
+        config = config.in_this_process()
+    batches = predict_batches(
+        graph,
+        predictions,
+        scaffold=built.spec.scaffold,
+        config=config,
+        checkpoint=checkpoint,
+        hooks=[*built.hooks, *hooks, *built.spec.prediction_hooks],
+        skip_hooks=Optimization.SKIPPED_HOOKS in setup.optimizations,
+    )
+    # closing: the session ends with this generator, not at garbage collection.
+    with built.running(), contextlib.closing(batches):
+        for values in batches:
+            if yield_single_examples:
+                yield from split_batch(values)
+            else:
+                yield values
 
 
 def select_predictions(predictions: Any, predict_keys: Collection[str] | str | None) -> Any:

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimator_spec.core.driver import checkpoint_state, graph_builder, saved_models, table_restore
 from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.driver.estimator_base import setup_of
 from estimator_spec.core.export.export_outputs import get_export_outputs
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 
@@ -145,14 +146,15 @@ class CoreEstimatorPredictor(Predictor):
         graph: tf.Graph | None = None,
         config: Any = None,
     ) -> None:
-        checkpoint = estimator._checkpoint_for("predict", None)
+        setup = setup_of(estimator)
+        checkpoint = setup.find_checkpoint("predict", None)
         self.graph = graph or tf.Graph()
         with self.graph.as_default():
             checkpoint_state.record_for_graph(checkpoint)
             receiver, spec = saved_models.build_model(
-                estimator, self.graph, serving_input_receiver_fn, ModeKeys.PREDICT
+                setup, self.graph, serving_input_receiver_fn, ModeKeys.PREDICT
             )
-            graph_builder.warm_start(estimator._warm_start_settings, checkpoint)
+            graph_builder.warm_start(setup.warm_start, checkpoint)
             outputs = get_export_outputs(spec.export_outputs, spec.predictions)
             key = output_key or _DEFAULT_SIGNATURE
             if key not in outputs:

@@ -11,56 +11,50 @@ import tensorflow as tf
 
 from estimator_spec.core.driver import device_loop, graph_builder, replica_inputs
 from estimator_spec.core.driver.embeddings import PlainEmbeddings, TpuEmbeddings
-from estimator_spec.core.driver.graph_builder import BuiltGraph, EstimatorMethods
+from estimator_spec.core.driver.graph_builder import BuiltGraph, RunSetup
 from estimator_spec.core.driver.replica_inputs import InputCall, ReplicaInputs
-from estimator_spec.core.driver.replicas import Replicas
+from estimator_spec.core.driver.replicas import ReplicatedModel
 from estimator_spec.core.driver.run_context import BuildArguments, RunContext
 from estimator_spec.core.driver.systems import System
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.core.run_config import TPURunConfig
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import optimizations, placement
 from tpu_columns.optimizations import Optimization
 
 
 def build(
-    estimator: EstimatorMethods,
+    setup: RunSetup,
     graph: tf.Graph,
     input_fn: Callable[..., Any],
     ctx: RunContext,
     system: System,
-    host_embeddings: PlainEmbeddings,
     batch_axis: Sequence[int] | None,
 ) -> BuiltGraph:
     """Builds the global step, the inputs, the embedding core and the model, in this order.
 
     Args:
-        estimator: creates the global step and calls the user's functions.
+        setup: creates the global step and calls the user's functions.
         graph: the default graph, empty.
         input_fn: the user's function.
         ctx: the run settings of the mode.
         system: the system of the replicas.
-        host_embeddings: the embeddings of a system without TPU.
         batch_axis: the batch dimension of each input tensor, or None.
     """
     mode = ctx.mode
     strategy = system.strategy()
     with strategy.scope():
-        graph_builder.start(estimator, graph, mode)
-    found = host_embeddings
-    device: Any = contextlib.nullcontext()
-    if system.is_tpu:
-        devices = [system.host_device(host) for host in range(system.num_hosts)]
-        spec = ctx.embedding_config_spec
-        found = PlainEmbeddings(None) if spec is None else TpuEmbeddings(spec, devices)
-        device = tf.device(devices[0])
+        graph_builder.start(setup, graph, mode)
+    found = _embeddings_on(system, setup.embeddings, ctx.embedding_config_spec)
     kind = placement.Mode(mode)
-    chosen = graph_builder.usable_optimizations(estimator, kind)
+    chosen = graph_builder.usable_optimizations(setup, kind)
     if system.is_tpu:  # whose tables aren't on this machine
         chosen -= {Optimization.NATIVE_KERNELS, Optimization.UPDATES}
     with (
-        graph_builder.user_code(estimator, kind, found.hardware(kind)),
+        graph_builder.user_code(setup, kind, found.hardware(kind)),
         optimizations.using(chosen),
     ):
-        sources = _call_input_fn(estimator, input_fn, ctx, system)
+        sources = _call_input_fn(setup, input_fn, ctx, system)
         inputs = ReplicaInputs(
             ctx.sharing,
             sources,
@@ -77,12 +71,14 @@ def build(
 
         def model(features: Any, labels: Any) -> EstimatorSpec:
             labels = None if mode == ModeKeys.PREDICT else labels
-            return estimator._call_model_fn(features, labels, mode, estimator.config)
+            return setup.call_model_fn(features, labels, mode)
 
-        replicas = Replicas(strategy, core, found, mode, model)
+        replicas = ReplicatedModel(strategy, core, found, mode, model)
+        device = tf.device(system.host_device(0)) if system.is_tpu else contextlib.nullcontext()
         with ctx.building(BuildArguments(replicas=replicas)), device:
             built, loss_weight = _build_steps(replicas, inputs, ctx)
-    config = system.session_run_config(estimator._config)
+    assert isinstance(setup.config, TPURunConfig)  # a TPUEstimator's
+    config = system.session_run_config(setup.config)
 
     def running() -> contextlib.AbstractContextManager[None]:
         return system.running(core.configuration)
@@ -94,8 +90,19 @@ def build(
     return BuiltGraph(built, inputs.hooks, config, running, first, listeners, loop=True)
 
 
+def _embeddings_on(
+    system: System, of_host: PlainEmbeddings, spec: EmbeddingConfigSpec | None
+) -> PlainEmbeddings:
+    """Returns the embeddings of a system: a TPU has a core of its own, other systems `of_host`."""
+    if not system.is_tpu:
+        return of_host
+    if spec is None:
+        return PlainEmbeddings(None)
+    return TpuEmbeddings(spec, [system.host_device(host) for host in range(system.num_hosts)])
+
+
 def _call_input_fn(
-    estimator: EstimatorMethods, input_fn: Callable[..., Any], ctx: RunContext, system: System
+    setup: RunSetup, input_fn: Callable[..., Any], ctx: RunContext, system: System
 ) -> list[tuple[InputCall, Any]]:
     """Calls `input_fn` for all replicas, as often as the configuration says."""
     sources = []
@@ -104,12 +111,12 @@ def _call_input_fn(
             ctx.building(BuildArguments(input_call=call)),
             tf.device(system.host_device(call.host)),
         ):
-            sources.append((call, estimator._call_input_fn(input_fn, ctx.mode)))
+            sources.append((call, setup.call_input_fn(input_fn, ctx.mode)))
     return sources
 
 
 def _build_steps(
-    replicas: Replicas, inputs: ReplicaInputs, ctx: RunContext
+    replicas: ReplicatedModel, inputs: ReplicaInputs, ctx: RunContext
 ) -> tuple[EstimatorSpec, Any]:
     """Builds the training loop, or the evaluation or prediction of a batch.
 

@@ -22,8 +22,9 @@ from estimator_spec.core._tensorflow import cross_shard, graph_surgery, private
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.cores import activation_gradients
 from estimator_spec.core.cores.interface import LoopCore, distribute_values, replica_id
+from estimator_spec.core.driver.batch_rows import pack_present
 from estimator_spec.core.driver.embeddings import HostEmbeddings, Model, PlainEmbeddings
-from estimator_spec.core.driver.replica_inputs import ReplicaBatch, pack_present
+from estimator_spec.core.driver.replica_inputs import ReplicaBatch
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 
 tf1 = tf.compat.v1
@@ -54,8 +55,8 @@ class ReplicaStep(NamedTuple):
 
 
 @dataclasses.dataclass(eq=False)
-class Replicas:
-    """Builds the steps of a model on all replicas.
+class ReplicatedModel:
+    """A model on all replicas of a strategy, which builds its steps.
 
     Args:
         strategy: the strategy of the current graph.
@@ -63,7 +64,7 @@ class Replicas:
         embeddings: the embeddings of the run.
         mode: one of `ModeKeys`.
         model: function of the features and labels of one replica; returns its `EstimatorSpec`. It
-            calls the model by `call_model`, and passes the result to `process_result`.
+            calls the model by `call_model`.
     """
 
     strategy: Any
@@ -107,11 +108,15 @@ class Replicas:
 
     def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
         """Calls the model of one replica, whose features the core has looked up."""
-        if isinstance(self.embeddings, HostEmbeddings):
-            return self.embeddings.build_on_cores(model, features, mode)
-        return self.embeddings.call_model(model, features, mode, exporting)
 
-    def process_result(self, result: Any) -> Any:
+        def build(given: Any) -> EstimatorSpec:
+            return model(given, self._without_host_functions)
+
+        if isinstance(self.embeddings, HostEmbeddings):
+            return self.embeddings.build_on_cores(build, features, mode)
+        return self.embeddings.call_model(build, features, mode, exporting)
+
+    def _without_host_functions(self, result: Any) -> Any:
         """Removes the functions that run on the host, once for all replicas."""
         self._results[replica_id()] = result
         if not hasattr(result, "host_call"):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import copy
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -13,15 +12,15 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from estimator_spec.core.driver import replica_inputs, systems
+from estimator_spec.core.driver import batch_rows, replica_inputs, systems
 from estimator_spec.core.driver.replica_inputs import InputCall, InputSharing
-from estimator_spec.core.driver.replicas import Replicas
+from estimator_spec.core.driver.replicas import ReplicatedModel
 from estimator_spec.core.driver.systems import System
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.core.run_config import InputPipelineConfig, TPURunConfig, host_fallback
 from estimator_spec.core.run_config.tpu_context import Deployment
 from estimator_spec.core.user_functions.model_spec import ModeKeys
-from tpu_columns.context_variables import setting
+from tpu_columns import shared_state
 
 
 class BuildArguments(NamedTuple):
@@ -36,15 +35,9 @@ class BuildArguments(NamedTuple):
         one_device: the graph is built without replicas, even if the estimator's runs have some.
     """
 
-    replicas: Replicas | None = None
+    replicas: ReplicatedModel | None = None
     input_call: InputCall | None = None
     one_device: bool = False
-
-
-# By estimator: a function of the user's may call the methods of another estimator.
-_BUILDS: contextvars.ContextVar[Mapping[object, BuildArguments] | None] = contextvars.ContextVar(
-    "estimator_spec.builds", default=None
-)
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -87,11 +80,13 @@ class RunContext:
     @property
     def build(self) -> BuildArguments:
         """The arguments of the estimator's current build."""
-        return (_BUILDS.get() or {}).get(self._key, BuildArguments())
+        return (shared_state.BUILDS.get() or {}).get(self._key, BuildArguments())
 
     def building(self, arguments: BuildArguments) -> AbstractContextManager[None]:
         """Sets `build` within the block, for this estimator."""
-        return setting(_BUILDS, {**(_BUILDS.get() or {}), self._key: arguments})
+        # By estimator: a function of the user's may call the methods of another one.
+        builds = {**(shared_state.BUILDS.get() or {}), self._key: arguments}
+        return shared_state.setting(shared_state.BUILDS, builds)
 
     @property
     def mode(self) -> str:
@@ -224,7 +219,7 @@ class RunContext:
     def _check_fit(self, system: System) -> None:
         """Checks that the configuration and the batch sizes fit the system."""
         replicas, hosts, mode = system.num_replicas, system.num_hosts, self.mode
-        name = replica_inputs.MODE_NAMES[mode]
+        name = batch_rows.MODE_NAMES[mode]
         shards = self.config.tpu_config.num_shards
         if system.is_tpu and shards and shards != replicas:
             raise ValueError(

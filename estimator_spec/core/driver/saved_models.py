@@ -23,7 +23,7 @@ from estimator_spec.core.driver import (
     table_restore,
     table_warm_start,
 )
-from estimator_spec.core.driver.graph_builder import EstimatorMethods
+from estimator_spec.core.driver.graph_builder import RunSetup
 from estimator_spec.core.driver.signatures import build_signatures
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement, storage
@@ -44,7 +44,7 @@ _PART = re.compile(r"/part_\d+$")
 
 
 def export(
-    estimator: EstimatorMethods,
+    setup: RunSetup,
     export_dir_base: Any,
     input_receiver_fn_map: Mapping[str, Callable[[], Any]],
     assets_extra: Mapping[str, str] | None = None,
@@ -57,7 +57,7 @@ def export(
     """Writes one SavedModel with a graph for each mode.
 
     Args:
-        estimator: starts the graphs and calls the user's `model_fn`.
+        setup: starts the graphs and calls the user's `model_fn`.
         export_dir_base: as for `Estimator.export_saved_model`.
         input_receiver_fn_map: receiver functions by mode.
         assets_extra: files to copy, by their destination below `assets.extra`.
@@ -72,7 +72,7 @@ def export(
         The path of the SavedModel, as bytes.
     """
     stored = storage.TableStorage(dtype=tables)
-    checkpoint = _find_checkpoint(estimator, checkpoint_path)
+    checkpoint = _find_checkpoint(setup, checkpoint_path)
     modes = _modes_in_order(input_receiver_fn_map)
     if tables != "float32" and modes != [ModeKeys.PREDICT]:
         raise ValueError(
@@ -88,14 +88,14 @@ def export(
         for mode in modes:
             with tf.Graph().as_default() as graph:
                 checkpoint_state.record_for_graph(checkpoint)
-                receiver, spec = build_model(estimator, graph, input_receiver_fn_map[mode], mode)
+                receiver, spec = build_model(setup, graph, input_receiver_fn_map[mode], mode)
                 if signatures is None:
                     made = build_signatures(spec, receiver, mode)
                 else:
                     made = signatures(spec, receiver)
                 meta_graph = _meta_graph(spec, made, mode, strip_default_attrs)
-                with tf1.Session(config=estimator._session_config) as session:
-                    losses = _restore(meta_graph["saver"], session, checkpoint, mode)
+                with tf1.Session(config=setup.config.session_config) as session:
+                    losses = _restore(meta_graph["saver"], session, checkpoint, mode, tables)
                     if mode == modes[0]:
                         builder.add_meta_graph_and_variables(session, **meta_graph)
                     else:
@@ -105,9 +105,9 @@ def export(
     return tf.compat.as_bytes(final)
 
 
-def _find_checkpoint(estimator: EstimatorMethods, checkpoint_path: str | None) -> str:
+def _find_checkpoint(setup: RunSetup, checkpoint_path: str | None) -> str:
     """Returns the prefix of the checkpoint to export."""
-    model_dir, settings = estimator._model_dir, estimator._warm_start_settings
+    model_dir, settings = setup.model_dir, setup.warm_start
     checkpoint = checkpoint_state.choose_checkpoint(checkpoint_path, model_dir)
     if checkpoint is None and settings:
         checkpoint = table_warm_start.checkpoint_prefix(settings)
@@ -119,23 +119,23 @@ def _find_checkpoint(estimator: EstimatorMethods, checkpoint_path: str | None) -
 
 
 def build_model(
-    estimator: EstimatorMethods, graph: tf.Graph, input_receiver_fn: Callable[[], Any], mode: str
+    setup: RunSetup, graph: tf.Graph, input_receiver_fn: Callable[[], Any], mode: str
 ) -> tuple[Any, EstimatorSpec]:
     """Builds the receivers and the model of a mode in the default graph, and returns both.
 
     Args:
-        estimator: starts the graph and calls the user's `model_fn`.
+        setup: starts the graph and calls the user's `model_fn`.
         graph: the default graph.
         input_receiver_fn: returns the receivers.
         mode: one of `ModeKeys`.
     """
-    graph_builder.start(estimator, graph)
-    estimator._before_receivers()
-    with graph_builder.user_code(estimator, placement.Mode.SERVE):
+    graph_builder.start(setup, graph)
+    setup.embeddings.before_receivers()
+    with graph_builder.user_code(setup, placement.Mode.SERVE):
         receiver = input_receiver_fn()
         labels = getattr(receiver, "labels", None)
-        spec = estimator._call_model_fn(receiver.features, labels, mode, estimator.config)
-    updates.optimize_inference_graph(graph, estimator._optimizations)
+        spec = setup.call_model_fn(receiver.features, labels, mode)
+    updates.optimize_inference_graph(graph, setup.optimizations)
     return receiver, spec
 
 
@@ -162,12 +162,12 @@ def _meta_graph(
     }
 
 
-def _restore(saver: Any, session: Any, checkpoint: str, mode: str) -> Mapping[str, Any]:
+def _restore(saver: Any, session: Any, checkpoint: str, mode: str, dtype: str) -> Mapping[str, Any]:
     """Restores a checkpoint; returns the errors of quantized tables, by table."""
     try:
         with (
             checkpoint_state.explain_damage(checkpoint),
-            table_restore.relayout_on_restore(saver, session.graph) as losses,
+            table_restore.relayout_on_restore(saver, session.graph, dtype) as losses,
         ):
             saver.restore(session, checkpoint)
             return losses

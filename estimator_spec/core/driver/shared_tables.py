@@ -14,12 +14,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import storage
+from tpu_columns import shared_state
 
 tf1 = tf.compat.v1
-
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-_FORMER_NAMES = ("estimator_spec", "former names of shared tables")
 
 
 def add(name: str, former_name: str) -> None:
@@ -29,12 +26,16 @@ def add(name: str, former_name: str) -> None:
         name: its name in checkpoints.
         former_name: its name in those of former releases.
     """
-    storage.graph_dict(tf1.get_default_graph(), _FORMER_NAMES).setdefault(name, former_name)
+    _names_in(tf1.get_default_graph()).setdefault(name, former_name)
+
+
+def _names_in(graph: tf.Graph) -> dict[str, str]:
+    return shared_state.graph_dict(graph, shared_state.FORMER_NAMES)
 
 
 def are_in(graph: tf.Graph) -> bool:
     """Returns whether a graph has shared tables of a canned model."""
-    return bool(storage.graph_dict(graph, _FORMER_NAMES))
+    return bool(_names_in(graph))
 
 
 def former_names(names: Iterable[str], saved: Mapping[str, Any]) -> dict[str, str]:
@@ -44,7 +45,7 @@ def former_names(names: Iterable[str], saved: Mapping[str, Any]) -> dict[str, st
         names: variables, of any kind.
         saved: the variables of the checkpoint.
     """
-    tables = storage.graph_dict(tf1.get_default_graph(), _FORMER_NAMES)
+    tables = _names_in(tf1.get_default_graph())
     sources = {name: _source(name, tables, saved) for name in names}
     return {name: source for name, source in sources.items() if source != name and source in saved}
 
@@ -65,7 +66,7 @@ def restore(saver: tf1.train.Saver, graph: tf.Graph, session: tf1.Session, prefi
     """
     reader = tf.train.load_checkpoint(prefix)
     saved = reader.get_variable_to_shape_map()
-    tables = storage.graph_dict(graph, _FORMER_NAMES)
+    tables = _names_in(graph)
     # Not those in several parts: the first generation's slots are in every checkpoint.
     variables = {
         each.op.name: each for each in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)

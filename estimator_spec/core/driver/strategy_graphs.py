@@ -21,13 +21,13 @@ from estimator_spec.core.cluster import roles
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.cores.interface import replica_id
 from estimator_spec.core.driver import absent_batches, graph_builder, patching
-from estimator_spec.core.driver.graph_builder import BuiltGraph, EstimatorMethods
+from estimator_spec.core.driver.batch_rows import pack_present
+from estimator_spec.core.driver.graph_builder import BuiltGraph, RunSetup
 from estimator_spec.core.driver.replica_inputs import (
     InputCall,
     InputSharing,
     ReplicaBatch,
     ReplicaInputs,
-    pack_present,
 )
 from estimator_spec.core.driver.replicas import mean_loss
 from estimator_spec.core.driver.systems import with_cpus
@@ -106,7 +106,7 @@ def check_no_replicas(config: RunConfig) -> None:
 
 
 def build(
-    estimator: EstimatorMethods,
+    setup: RunSetup,
     graph: tf.Graph,
     input_fn: Callable[..., Any],
     mode: str,
@@ -115,7 +115,7 @@ def build(
     """Builds the global step, the input and the model of each replica, in this order.
 
     Args:
-        estimator: creates the global step and calls the user's functions.
+        setup: creates the global step and calls the user's functions.
         graph: the default graph, empty.
         input_fn: the user's function.
         mode: `ModeKeys.TRAIN` or `ModeKeys.EVAL`.
@@ -123,15 +123,15 @@ def build(
     """
     count = len(strategy.extended.worker_devices)  # of this process
     workers = strategy.num_replicas_in_sync // count
-    number = roles.training_index(estimator._config) if workers > 1 else 0
+    number = roles.training_index(setup.config) if workers > 1 else 0
     with strategy.scope():
-        graph_builder.start(estimator, graph)
+        graph_builder.start(setup, graph)
         devices.record_own_variables()
         step = strategy.extended.read_var(tf1.train.get_global_step(graph))
         tf1.add_to_collection(private.GLOBAL_STEP_READ_KEY, step)
-    with graph_builder.user_code(estimator, placement.Mode(mode)):
+    with graph_builder.user_code(setup, placement.Mode(mode)):
         context = tf.distribute.InputContext(workers, number, strategy.num_replicas_in_sync)
-        result = estimator._call_input_fn(input_fn, mode, context)
+        result = setup.call_input_fn(input_fn, mode, context)
         call = InputCall(0, 0, range(count))
         inputs = ReplicaInputs(
             InputSharing.BATCH_PER_REPLICA,
@@ -144,7 +144,7 @@ def build(
         batches = inputs.next()
         if mode == ModeKeys.TRAIN:
             batches = _require_all(batches)
-        specs = _call_models(estimator, strategy, batches, mode, number * count)
+        specs = _call_models(setup, strategy, batches, mode, number * count)
         if mode == ModeKeys.EVAL:
             absent_batches.update_where_present([_update(spec) for spec in specs], batches)
         spec = _combine(specs)
@@ -154,12 +154,12 @@ def build(
             with strategy.scope():
                 loss = strategy.reduce(tf.distribute.ReduceOp.MEAN, spec.loss, axis=None)
             spec = spec._replace(loss=loss)
-    config = _add_devices(estimator._config, strategy)
+    config = _add_devices(setup.config, strategy)
     return BuiltGraph(spec, inputs.hooks, config, loss_weight=loss_weight)
 
 
 def _call_models(
-    estimator: EstimatorMethods,
+    setup: RunSetup,
     strategy: Any,
     batches: Sequence[ReplicaBatch],
     mode: str,
@@ -176,7 +176,7 @@ def _call_models(
             legacy_keras.reset_layer_names()
         batch = batches[number]
         specs[number] = contexts[number].run(
-            estimator._call_model_fn, batch.features, batch.labels, mode, estimator.config
+            setup.call_model_fn, batch.features, batch.labels, mode
         )
 
     with contextlib.ExitStack() as stack:

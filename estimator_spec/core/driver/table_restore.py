@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from estimator_spec.core.checkpoints import records
 from estimator_spec.core.driver import patching, shared_tables
-from tpu_columns import storage
+from tpu_columns import shared_state, storage
 from tpu_columns.partition import RowPartition
 
 if TYPE_CHECKING:
@@ -26,30 +26,31 @@ if TYPE_CHECKING:
 
 tf1 = tf.compat.v1
 
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-_STRATEGY = ("estimator_spec", "partition_strategy")
-
 
 def set_default_strategy(strategy: str) -> None:
     """Sets the default graph's partition strategy for checkpoints without a record."""
-    tf1.get_default_graph().get_collection_ref(_STRATEGY)[:] = [strategy]
+    tf1.get_default_graph().get_collection_ref(shared_state.PARTITION_STRATEGY)[:] = [strategy]
 
 
 @contextlib.contextmanager
 def relayout_on_restore(
-    saver: tf1.train.Saver, graph: tf.Graph
+    saver: tf1.train.Saver, graph: tf.Graph, dtype: str = "float32"
 ) -> Iterator[Mapping[str, QuantizationStats]]:
     """Makes `saver.restore` restore tables of any layout, until the block ends.
 
     A variable that the record of a checkpoint lists is a table even if the graph stores no layout
     for it: its rows are then restored in row order.
 
+    Args:
+        saver: the saver.
+        graph: its graph.
+        dtype: dtype of the graph's tables.
+
     Yields:
         What quantized tables lose, by table; filled in by `saver.restore`.
     """
     layouts = storage.layouts(graph)
-    strategy = (graph.get_collection(_STRATEGY) or ["div"])[0]
-    dtype = storage.dtype(graph)
+    strategy = (graph.get_collection(shared_state.PARTITION_STRATEGY) or ["div"])[0]
     losses: dict[str, QuantizationStats] = {}
 
     def restore_relaid(restore: Any, session: tf1.Session, save_path: str) -> None:
@@ -74,7 +75,9 @@ def relayout_on_restore(
         # Imported when used: this loads most of the checkpoint tools.
         from estimator_spec.core.checkpoints import relayout
 
-        with relayout.adapt_checkpoint(save_path, wanted, strategy, dtype) as found:
+        with relayout.adapt_checkpoint(
+            save_path, wanted, strategy, dtype if layouts else "float32"
+        ) as found:
             restore_by_names(found.prefix)
             losses.update(found.quantization_stats)
 

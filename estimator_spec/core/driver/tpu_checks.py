@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from estimator_spec.core.common.checks import check_callable
 from estimator_spec.core.common.signatures import argument_names
@@ -60,6 +61,20 @@ def check_batch_axis(batch_axis: Any) -> None:
         )
     if any(axis < 0 for axis in batch_axis):
         raise ValueError(f"batch_axis must not be negative; got {batch_axis!r}.")
+
+
+def check_batch_sizes(batch_sizes: Mapping[str, Any], use_tpu: bool) -> None:
+    """Checks the batch sizes of `TPUEstimator`, by 'train', 'eval' and 'predict'.
+
+    Raises:
+        TypeError: one is neither None nor an int.
+        ValueError: one isn't positive, or a TPU's training has none.
+    """
+    if use_tpu and batch_sizes["train"] is None:
+        raise ValueError("`train_batch_size` cannot be `None`")
+    for name, size in batch_sizes.items():
+        if size is not None:
+            check_positive_integer(size, f"{name}_batch_size")
 
 
 def check_input_pipeline(
@@ -119,13 +134,16 @@ def check_embeddings(tpu_config: TPUConfig, embedding_config_spec: Any) -> None:
         )
 
 
-def check_host_replicas(replicas: Any, use_tpu: bool, batch_sizes: dict[str, int | None]) -> None:
+def check_host_replicas(
+    replicas: Any, use_tpu: bool, batch_sizes: Mapping[str, int | None], tpu_config: TPUConfig
+) -> None:
     """Checks the argument `host_replicas` of `TPUEstimator`.
 
     Args:
         replicas: number of replicas.
         use_tpu: whether the program runs on a TPU.
         batch_sizes: examples of a step, by 'train', 'eval' and 'predict'.
+        tpu_config: how batches are distributed.
 
     Raises:
         TypeError: `replicas` isn't an int.
@@ -134,11 +152,18 @@ def check_host_replicas(replicas: Any, use_tpu: bool, batch_sizes: dict[str, int
     check_positive_integer(replicas, "host_replicas")
     if use_tpu:
         raise ValueError("host_replicas runs a TPU's loop on the host. Set use_tpu=False.")
+    if tpu_config.per_host_input_for_training == InputPipelineConfig.BROADCAST:
+        batch_sizes = {}  # each replica gets the whole batch
     for name, size in batch_sizes.items():
         if size is not None and size % replicas:
             raise ValueError(
                 f"{name} batch size {size} must be divisible by number of replicas {replicas}."
             )
+    if tpu_config.input_partition_dims is not None:
+        tf.compat.v1.logging.info(
+            "TPUConfig.input_partition_dims has no effect: a replica on the host is one device and "
+            "gets whole tensors."
+        )
 
 
 def check_takes_params(kind: str, fn: Callable[..., Any]) -> None:

@@ -20,17 +20,15 @@ from estimator_spec.core.driver import (
     strategy_graphs,
     tpu_checks,
 )
+from estimator_spec.core.driver.batch_rows import MODE_NAMES
 from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.driver.estimator_base import setup_of
 from estimator_spec.core.driver.graph_builder import BuiltGraph
 from estimator_spec.core.driver.hooks import StepsPerSecond
-from estimator_spec.core.driver.replica_inputs import MODE_NAMES
 from estimator_spec.core.driver.run_context import BuildArguments, RunContext
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
-from estimator_spec.core.run_config import InputPipelineConfig, TPURunConfig, host_fallback
-from estimator_spec.core.run_config.tpu_config import (
-    check_positive_integer,
-    parse_iterations_per_loop,
-)
+from estimator_spec.core.run_config import TPURunConfig, host_fallback
+from estimator_spec.core.run_config.tpu_config import parse_iterations_per_loop
 from estimator_spec.core.run_config.tpu_context import TPUContext
 from estimator_spec.core.user_functions import batches
 from estimator_spec.core.user_functions.model_spec import ModeKeys
@@ -142,61 +140,31 @@ class TPUEstimator(Estimator):
                 f"estimator_spec.RunConfig; got {config!r}."
             )
         tpu_checks.check_params(params, _RESERVED)
-        tpu_config = config.tpu_config
         tpu_checks.check_batch_axis(batch_axis)
-        if use_tpu and train_batch_size is None:
-            raise ValueError("`train_batch_size` cannot be `None`")
-        batch_sizes = {
-            ModeKeys.TRAIN: train_batch_size,
-            ModeKeys.EVAL: eval_batch_size,
-            ModeKeys.PREDICT: predict_batch_size,
-        }
-        for mode, size in batch_sizes.items():
-            if size is not None:
-                check_positive_integer(size, f"{MODE_NAMES[mode]}_batch_size")
+        sizes = {"train": train_batch_size, "eval": eval_batch_size, "predict": predict_batch_size}
+        tpu_checks.check_batch_sizes(sizes, use_tpu)
         if use_tpu:
-            tpu_checks.check_input_pipeline(tpu_config, embedding_config_spec)
+            tpu_checks.check_input_pipeline(config.tpu_config, embedding_config_spec)
         else:
             roles.check_resolver(config)
-        on_tpu = use_tpu and not host_fallback.host_instead_of_tpu()
         on_servers = not use_tpu and roles.is_distributed(config)
-        if embedding_shards is None:
-            has_tables = embedding_config_spec is not None
-            embedding_shards = max(config.num_ps_replicas, 1) if on_servers and has_tables else 1
-        self._embeddings = embeddings.choose_embeddings(
+        self._run_embeddings = embeddings.choose_embeddings(
             embedding_config_spec,
             embedding_core,
             use_tpu,
             embedding_shards,
-            on_servers,
+            config.num_ps_replicas if on_servers else None,
             warm_start_from is not None,
         )
-        tpu_checks.check_embeddings(tpu_config, embedding_config_spec)
+        tpu_checks.check_embeddings(config.tpu_config, embedding_config_spec)
         if host_replicas is not None:
-            sizes = {"train": train_batch_size, "predict": predict_batch_size}
-            if eval_on_tpu:
-                sizes["eval"] = eval_batch_size
-            if tpu_config.per_host_input_for_training == InputPipelineConfig.BROADCAST:
-                sizes = {}  # each replica gets the whole batch
-            tpu_checks.check_host_replicas(host_replicas, use_tpu, sizes)
-            if tpu_config.input_partition_dims is not None:
-                tf1.logging.info(
-                    "TPUConfig.input_partition_dims has no effect: a replica on the host is one "
-                    "device and gets whole tensors."
-                )
-        if export_saved_model_api_version not in (1, 2, *ExportSavedModelApiVersion):
-            raise ValueError(
-                "export_saved_model_api_version should be 1 or 2; got "
-                f"{export_saved_model_api_version}."
-            )
-        if not on_tpu and roles.is_distributed(config):
-            config = config.on_parameter_servers()
-        elif use_tpu and not on_tpu:
-            config = config.on_host()
+            replicated = sizes if eval_on_tpu else {**sizes, "eval": None}
+            tpu_checks.check_host_replicas(host_replicas, use_tpu, replicated, config.tpu_config)
+        _check_api_version(export_saved_model_api_version)
         super().__init__(
             model_fn,  # type: ignore[arg-type]  # None is refused there
             model_dir,
-            config,
+            _without_tpu(config, use_tpu),
             params,
             warm_start_from,
             fast_updates=fast_updates,
@@ -207,7 +175,9 @@ class TPUEstimator(Estimator):
         self._optimizations = optimizations.choose(plain, fast_updates, stacked_tables)
         strategy_graphs.check_no_replicas(self._config)
         self._ctx = RunContext(
-            self._config, batch_sizes, use_tpu, eval_on_tpu, embedding_config_spec, host_replicas
+            self._config,
+            {mode: sizes[name] for mode, name in MODE_NAMES.items()},
+            *(use_tpu, eval_on_tpu, embedding_config_spec, host_replicas),
         )
         self._batch_axis = batch_axis
         self._export_to_tpu = export_to_tpu
@@ -260,12 +230,11 @@ class TPUEstimator(Estimator):
         _set_param(params, _USE_TPU, not on_cpu)
         tf1.logging.info("Running %s on %s", mode, "CPU/GPU" if on_cpu else "TPU")
 
-        model_embeddings = self._ctx.build.replicas or self._embeddings
+        model_embeddings = self._ctx.build.replicas or self._run_embeddings
 
-        def model(features: Any) -> Any:
-            processed = model_embeddings.process_result
+        def model(features: Any, change: Any = lambda result: result) -> Any:
             return model_calls.call_model_fn(
-                self._model_fn, features, labels, mode, params, config, processed
+                self._model_fn, features, labels, mode, params, config, change
             )
 
         replaced = for_tpu and on_cpu
@@ -280,21 +249,9 @@ class TPUEstimator(Estimator):
     def _replacing_tpu(self, mode: str) -> Iterator[None]:
         """Enters the context of a `model_fn` that is built on the host instead of a TPU."""
         kind = placement.Mode(mode)
-        hardware = self._hardware(kind)
+        hardware = self._run_embeddings.hardware(kind)
         with host_fallback.one_replica(), placement.running(kind, hardware, replaces_tpu=True):
             yield
-
-    def _hardware(self, mode: placement.Mode) -> placement.Hardware:
-        return self._embeddings.hardware(mode)
-
-    def _before_receivers(self) -> None:
-        self._embeddings.before_receivers()
-
-    def _train_model(
-        self, input_fn: Callable[..., Any], hooks: list[Any], saving_listeners: list[Any]
-    ) -> Any:
-        listeners = [*self._embeddings.listeners(self._config), *saving_listeners]
-        return super()._train_model(input_fn, hooks, listeners)
 
     def _build(
         self, graph: tf.Graph, input_fn: Callable[..., Any], mode: str, one_device: bool = False
@@ -304,7 +261,7 @@ class TPUEstimator(Estimator):
             if system is None:
                 return super()._build(graph, input_fn, mode)
             return replica_graphs.build(
-                self, graph, input_fn, ctx, system, self._embeddings, self._batch_axis
+                setup_of(self), graph, input_fn, ctx, system, self._batch_axis
             )
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
@@ -359,6 +316,20 @@ class TPUEstimator(Estimator):
                 "export_to_tpu is skipped: the SavedModel gets the graph for serving on a CPU."
             )
         return super()._export_all_saved_models(*args, **kwargs)
+
+
+def _check_api_version(version: Any) -> None:
+    if version not in (1, 2, *ExportSavedModelApiVersion):
+        raise ValueError(f"export_saved_model_api_version should be 1 or 2; got {version}.")
+
+
+def _without_tpu(config: TPURunConfig, use_tpu: bool) -> TPURunConfig:
+    """Returns the configuration of the runs; on the host it has nothing of a TPU system."""
+    if use_tpu and not host_fallback.host_instead_of_tpu():
+        return config
+    if roles.is_distributed(config):
+        return config.on_parameter_servers()
+    return config.on_host() if use_tpu else config
 
 
 def _is_exporting() -> bool:

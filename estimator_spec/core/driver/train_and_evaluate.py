@@ -20,9 +20,10 @@ from estimator_spec.core.driver.checkpoint_evaluation import (
     EvaluationResult,
     EvaluationStatus,
     Evaluator,
-    Job,
+    TrainingJob,
 )
 from estimator_spec.core.driver.estimator import Estimator
+from estimator_spec.core.driver.estimator_base import copy_with, setup_of
 from estimator_spec.core.driver.hooks import check_hooks
 from estimator_spec.core.driver.train_spec import EvalSpec, TrainSpec
 from estimator_spec.core.run_config import RunConfig, TaskType
@@ -63,12 +64,12 @@ def train_and_evaluate(
         NotImplementedError: the cluster can't train this estimator.
         SystemExit: in a parameter server, at SIGTERM; it serves until then.
     """
-    job = Job(estimator, train_spec, eval_spec)
+    job = TrainingJob(estimator, train_spec, eval_spec)
     check_job(job)
     return run(job)
 
 
-def check_job(job: Job, eval_spec_needed: bool = True) -> None:
+def check_job(job: TrainingJob, eval_spec_needed: bool = True) -> None:
     """Checks the types of a job's attributes.
 
     Args:
@@ -92,10 +93,12 @@ def check_job(job: Job, eval_spec_needed: bool = True) -> None:
     check_hooks(job.train_hooks)
 
 
-def run(job: Job) -> Any:
+def run(job: TrainingJob) -> Any:
     """Runs the task that TF_CONFIG gives this process; see `train_and_evaluate`."""
-    job = job._replace(estimator=job.estimator._in_cluster())
-    config = job.estimator.config
+    here = setup_of(job.estimator).config
+    config = here.with_task_of_strategy()
+    if config is not here:
+        job = job._replace(estimator=copy_with(job.estimator, config=config))
     if config.task_type == TaskType.EVALUATOR:
         if config.task_id > 0:
             raise ValueError(
@@ -131,7 +134,7 @@ def delay_worker(config: RunConfig) -> None:
         time.sleep(seconds)
 
 
-def train(job: Job, listeners: tuple[Any, ...] = ()) -> None:
+def train(job: TrainingJob, listeners: tuple[Any, ...] = ()) -> None:
     """Trains with the arguments of the `TrainSpec`, and further listeners."""
     spec = job.train_spec
     job.estimator.train(
@@ -142,7 +145,7 @@ def train(job: Job, listeners: tuple[Any, ...] = ()) -> None:
     )
 
 
-def train_and_evaluate_locally(job: Job) -> tuple[Any, Any]:
+def train_and_evaluate_locally(job: TrainingJob) -> tuple[Any, Any]:
     """Trains in this process, and interrupts training for each evaluation."""
     tf1.logging.info(
         "Start train and evaluate loop. The evaluate will happen after every checkpoint. "
@@ -157,7 +160,7 @@ def train_and_evaluate_locally(job: Job) -> tuple[Any, Any]:
     return (last.metrics, last.exports) if last else (None, None)
 
 
-def evaluate_until_trained(job: Job) -> tuple[Any, Any]:
+def evaluate_until_trained(job: TrainingJob) -> tuple[Any, Any]:
     """Evaluates the checkpoints of another process until one has `max_steps`.
 
     At SIGTERM it evaluates the latest checkpoint, if that is new, and ends.
@@ -166,7 +169,7 @@ def evaluate_until_trained(job: Job) -> tuple[Any, Any]:
         return _evaluate_until(job, end)
 
 
-def _evaluate_until(job: Job, end: termination.EndRequest) -> tuple[Any, Any]:
+def _evaluate_until(job: TrainingJob, end: termination.EndRequest) -> tuple[Any, Any]:
     """Evaluates the checkpoints until one has `max_steps`, or the request is made."""
     if job.eval_spec.start_delay_secs:
         _wait(job.eval_spec.start_delay_secs, "starting eval", end)

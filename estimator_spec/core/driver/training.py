@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the model of an `EstimatorSpec` in a monitored session."""
+"""Builds the graph of a training, and runs it in a monitored session."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.core import updates
 from estimator_spec.core._tensorflow import graph_surgery, private
-from estimator_spec.core.cluster import roles
+from estimator_spec.core.cluster import devices, roles
 from estimator_spec.core.cores import activation_gradients
 from estimator_spec.core.cores.interface import TablesListener
-from estimator_spec.core.driver import hooks as hooks_lib
 from estimator_spec.core.driver import (
+    checkpoint_state,
+    graph_builder,
     huge_pages,
     initial_values,
     input_pipeline,
@@ -23,11 +25,13 @@ from estimator_spec.core.driver import (
     sessions,
     shared_saves,
 )
-from estimator_spec.core.driver.graph_builder import BuiltGraph
+from estimator_spec.core.driver import hooks as hooks_lib
+from estimator_spec.core.driver.graph_builder import BuiltGraph, RunSetup
 from estimator_spec.core.driver.hookless_steps import StepRunner
 from estimator_spec.core.driver.standstill import StepWatch
 from estimator_spec.core.run_config import RunConfig
-from estimator_spec.core.user_functions.model_spec import EstimatorSpec
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
+from tpu_columns import environment, placement
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -36,26 +40,46 @@ tf1 = tf.compat.v1
 _INCREMENT_OPS = ("AssignAddVariableOp", "AssignAdd", "While", "StatelessWhile")
 
 
-def run(
-    built: BuiltGraph,
-    *,
-    checkpoint: str | None,
+# With other trainers the global step advances by more than one between two steps of this process;
+# processes of a strategy save at the same step.
+_SINGLE_TRAINER_ONLY = frozenset({Optimization.SKIPPED_HOOKS})
+
+
+class _Hooks(NamedTuple):
+    """Hooks of a training, in order.
+
+    Attributes:
+        of_user: the user's, and those that stop training.
+        of_all: hooks of each process, with these.
+        of_chief: further hooks of the chief; in other processes, those that replace them.
+        may_save: those that may save checkpoints, in any process.
+        stop_at_nan: the one among `of_all` that reads the loss.
+        listeners: listeners for every checkpoint.
+    """
+
+    of_user: Sequence[Any]
+    of_all: list[Any]
+    of_chief: list[Any]
+    may_save: list[Any]
+    stop_at_nan: hooks_lib.StopAtNan
+    listeners: list[Any]
+
+
+def train(
+    setup: RunSetup,
     input_fn: Callable[..., Any],
     hooks: Sequence[tf1.train.SessionRunHook],
     speed_hooks: Sequence[tf1.train.SessionRunHook],
     saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
-    optimizations: frozenset[Optimization],
 ) -> Any:
-    """Trains in the default graph until a hook requests a stop or the input ends.
+    """Builds the graph of a training, and trains until a hook requests a stop or the input ends.
 
     Args:
-        built: the default graph, and what its session needs.
-        checkpoint: the checkpoint that the session will restore, if any.
-        input_fn: the user's `input_fn`, for error messages.
+        setup: the estimator's.
+        input_fn: the user's function.
         hooks: the user's hooks, and those that stop training.
         speed_hooks: hooks that log steps and examples per second.
         saving_listeners: listeners for every checkpoint.
-        optimizations: the estimator's.
 
     Returns:
         The loss of the last step; None if a hook requested the stop before the first.
@@ -66,41 +90,108 @@ def run(
         OSError: a checkpoint can't be written.
         tf.errors.InvalidArgumentError: an id outside its table, among others.
     """
-    graph, config = tf1.get_default_graph(), built.config
+    config = setup.config
+    checkpoint = checkpoint_to_continue(setup)
+    chosen = graph_builder.usable_optimizations(setup, placement.Mode.TRAIN)
+    if not roles.trains_alone(config) or roles.is_collective(config):
+        chosen -= _SINGLE_TRAINER_ONLY
+    device_function = devices.device_function(config)
+    locks = not roles.trains_alone(config) and environment.is_on(environment.LOCKED_UPDATES)
+    with tf.Graph().as_default() as graph, graph.device(device_function):
+        built = setup.build(graph, input_fn, ModeKeys.TRAIN)
+        if not built.loop:
+            train_op = updates.optimize_training_graph(graph, built.spec.train_op, chosen)
+            if device_function is not None and Optimization.UPDATES in chosen:
+                updates.join_transfers(graph, train_op)
+            if locks:
+                train_op = updates.lock_updates(graph, train_op)
+            built = built._replace(spec=built.spec._replace(train_op=train_op))
+        if roles.has_variables(config):
+            graph_builder.warm_start(setup.warm_start, checkpoint)
+        with built.running():
+            built = built._replace(spec=_complete(graph, built))
+            found = _collect_hooks(built, hooks, speed_hooks, saving_listeners, checkpoint)
+            return _run(built, found, chosen, checkpoint, input_fn)
+
+
+def checkpoint_to_continue(setup: RunSetup) -> str | None:
+    """Returns the prefix of the checkpoint that training starts from; None in a worker.
+
+    A worker restores nothing, and may look while the chief writes; one of a strategy does.
+    """
+    has_variables = roles.has_variables(setup.config)
+    return checkpoint_state.find_latest(setup.model_dir) if has_variables else None
+
+
+def _complete(graph: tf.Graph, built: BuiltGraph) -> EstimatorSpec:
+    """Adds to the default graph what a model may lack; returns the model."""
     scaffold = activation_gradients.add_initializers(built.spec.scaffold)
     spec = built.spec._replace(scaffold=scaffold)
     _add_loss_summary(spec.loss)
-    _add_saver(spec, config)
+    _add_saver(spec, built.config)
     _read_global_step_before_increment(graph)
+    return spec
+
+
+def _collect_hooks(
+    built: BuiltGraph,
+    hooks: Sequence[tf1.train.SessionRunHook],
+    speed_hooks: Sequence[tf1.train.SessionRunHook],
+    saving_listeners: Sequence[tf1.train.CheckpointSaverListener],
+    checkpoint: str | None,
+) -> _Hooks:
+    """Returns the hooks of the user, the model, the graph and the configuration."""
+    spec, config = built.spec, built.config
     stop_at_nan = hooks_lib.StopAtNan(spec.loss)
-    all_hooks = [*built.hooks, *hooks, stop_at_nan]
+    of_all = [*built.hooks, *hooks, stop_at_nan]
     if config.log_step_count_steps is not None:
-        all_hooks.append(hooks_lib.LossLogger(spec.loss, config.log_step_count_steps))
+        of_all.append(hooks_lib.LossLogger(spec.loss, config.log_step_count_steps))
     if roles.is_distributed(config):
-        all_hooks.append(hooks_lib.LostSessionLogger())
-    all_hooks.extend(spec.training_hooks)
-    saver_hooks = _saver_hooks(spec, config, [*all_hooks, *spec.training_chief_hooks], checkpoint)
-    chief_hooks = [*built.first_hooks, *saver_hooks, *spec.training_chief_hooks, *speed_hooks]
-    chief_hooks.extend(_summary_hooks(spec, config))
+        of_all.append(hooks_lib.LostSessionLogger())
+    of_all.extend(spec.training_hooks)
+    savers = _saver_hooks(spec, config, [*of_all, *spec.training_chief_hooks], checkpoint)
+    of_chief = [*built.first_hooks, *savers, *spec.training_chief_hooks, *speed_hooks]
+    of_chief.extend(_summary_hooks(spec, config))
     if not config.is_chief:
-        chief_hooks = list(built.first_hooks) if roles.has_variables(config) else []
-    if roles.is_collective(config) and saver_hooks:
-        averaged = shared_saves.averaged_variables()
-        shared_saves.check_interval(config, averaged)
-        if averaged and not config.is_chief:
-            every = config.save_checkpoints_steps
-            assert every is not None  # check_interval
-            chief_hooks.append(shared_saves.SaveWithChief(spec.scaffold, every, bool(checkpoint)))
-    skip_hooks = Optimization.SKIPPED_HOOKS in optimizations
-    runner_hooks = [*all_hooks, *chief_hooks]
+        of_chief = list(built.first_hooks) if roles.has_variables(config) else []
+    if roles.is_collective(config) and savers:
+        of_chief.extend(_hooks_of_shared_saves(spec, config, bool(checkpoint)))
+    may_save = [*savers, *of_all, *spec.training_chief_hooks]
+    listeners = [*built.listeners, *saving_listeners]
+    return _Hooks(hooks, of_all, of_chief, may_save, stop_at_nan, listeners)
+
+
+def _hooks_of_shared_saves(spec: EstimatorSpec, config: RunConfig, restores: bool) -> list[Any]:
+    """Returns the hook by which a process takes part in the saves of its chief."""
+    averaged = shared_saves.averaged_variables()
+    shared_saves.check_interval(config, averaged)
+    if not averaged or config.is_chief:
+        return []
+    every = config.save_checkpoints_steps
+    assert every is not None  # check_interval
+    return [shared_saves.SaveWithChief(spec.scaffold, every, restores)]
+
+
+def _run(
+    built: BuiltGraph,
+    hooks: _Hooks,
+    chosen: frozenset[Optimization],
+    checkpoint: str | None,
+    input_fn: Callable[..., Any],
+) -> Any:
+    """Runs the steps in a session of the default graph; returns the last loss."""
+    graph, spec, config = tf1.get_default_graph(), built.spec, built.config
     watch = StepWatch(config)
-    steps = StepRunner(runner_hooks, spec.train_op, spec.loss, stop_at_nan, watch, skip_hooks)
-    if Optimization.MEMORY in optimizations:
+    steps = StepRunner(
+        [*hooks.of_all, *hooks.of_chief],
+        *(spec.train_op, spec.loss, hooks.stop_at_nan, watch, Optimization.SKIPPED_HOOKS in chosen),
+    )
+    if Optimization.MEMORY in chosen:
         initial_values.replace_large_constants(graph)
     # In a cluster other processes may update variables during a save.
-    allowed = frozenset() if roles.is_distributed(config) else optimizations
+    allowed = frozenset() if roles.is_distributed(config) else chosen
     before_saves = saving.disable_copy_on_read(graph) if Optimization.MEMORY in allowed else None
-    move = huge_pages.build(graph, hooks) if Optimization.HUGE_PAGES in allowed else None
+    move = huge_pages.build(graph, hooks.of_user) if Optimization.HUGE_PAGES in allowed else None
 
     shared = config.is_chief and not roles.trains_alone(config)
     saver = spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS)[0]
@@ -110,17 +201,16 @@ def run(
         with saving.explain_write_errors(), saving.keep_checkpoint(saver, checkpoint):
             if roles.has_variables(config):
                 return sessions.create_chief_session(
-                    spec.scaffold, config, all_hooks, chief_hooks, move and move.run
+                    spec.scaffold, config, hooks.of_all, hooks.of_chief, move and move.run
                 )
-            return sessions.create_worker_session(spec.scaffold, config, all_hooks)
+            return sessions.create_worker_session(spec.scaffold, config, hooks.of_all)
 
-    present = [*saver_hooks, *all_hooks, *spec.training_chief_hooks]
     with (
         watch,
         saving.explain_write_errors(),
         shared_saves.saving_one_moment(graph, saver) if shared else contextlib.nullcontext(),
         saving.guard_saves(spec.scaffold, saver, config.model_dir or "", before_saves),
-        _listeners_added(present, saving_listeners),
+        _listeners_added(hooks.may_save, hooks.listeners),
         sessions.open_session(graph, spec.scaffold, checkpoint, create_session) as session,
     ):
         try:

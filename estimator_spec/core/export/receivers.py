@@ -64,13 +64,13 @@ def _alternatives(groups: Any) -> dict[str, Any] | None:
     }
 
 
-class _Receiver(NamedTuple):
+class _ReceiverFields(NamedTuple):
     features: Any
     receiver_tensors: dict[str, Any]
     receiver_tensors_alternatives: dict[str, Any] | None
 
 
-class ServingInputReceiver(_Receiver):
+class ServingInputReceiver(_ReceiverFields):
     """Inputs of a served model.
 
     Args:
@@ -98,7 +98,7 @@ class ServingInputReceiver(_Receiver):
         )
 
 
-class TensorServingInputReceiver(_Receiver):
+class TensorServingInputReceiver(_ReceiverFields):
     """Inputs of a served model whose `model_fn` takes one tensor, not a dict.
 
     Args:

@@ -10,12 +10,9 @@ import tensorflow as tf
 
 from estimator_spec.core._tensorflow import graph_surgery
 from estimator_spec.core.updates import dependencies
-from tpu_columns import driver_graphs, native_lookup
+from tpu_columns import driver_graphs, native_lookup, shared_state
 
 tf1 = tf.compat.v1
-
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-_NO_ROWS = ("estimator_spec", "no_rows")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +119,7 @@ def disable_update(op: Any, replacement: Any) -> None:
 
 def _no_rows(graph: tf.Graph, static: list[Any], width: list[int], dtype: Any) -> Any:
     """Returns a tensor without rows; the same one for all ops of a graph that can share it."""
-    tensors = graph.get_collection_ref(_NO_ROWS)
+    tensors = graph.get_collection_ref(shared_state.NO_ROWS)
     for known, known_width in tensors:
         if (known.dtype, known.shape.as_list()[1:], known_width) == (dtype, static, width):
             return known

@@ -24,13 +24,11 @@ import tensorflow as tf
 
 from estimator_spec.core._tensorflow import graph_surgery
 from estimator_spec.core.updates import dependencies, native_ops
-from tpu_columns import storage
+from tpu_columns import shared_state, storage
 from tpu_columns.kernels import loading
 
 tf1 = tf.compat.v1
 
-# A tuple, so that TensorFlow leaves the collection out of exported graphs.
-_GROUPS = ("estimator_spec", "locked_variables")
 # In the types of ops that write rows of a variable.
 _BY_ROWS = re.compile(f"Scatter|Sparse|{loading.PREFIX}")
 # Locks of a server: few, as each costs two ops a step; and several, as a save holds one as long as
@@ -84,7 +82,7 @@ def lock_updates(graph: tf.Graph, train_op: Any) -> Any:
                     train_op = end
             else:
                 tf1.logging.warning(_UNLOCKED, ", ".join(sorted(v.name for v in group.variables)))
-    graph.get_collection_ref(_GROUPS)[:] = locked
+    graph.get_collection_ref(shared_state.LOCKED_VARIABLES)[:] = locked
     count = sum(len(group.variables) for group in locked)
     tf1.logging.info("Updates and saves of %d variables have %d locks.", count, len(locked))
     return train_op
@@ -109,7 +107,8 @@ def lock_reads(graph: tf.Graph) -> None:
     Args:
         graph: a graph with locked updates, whose savers are built; it is changed.
     """
-    group_of = {op: group for group in graph.get_collection(_GROUPS) for op in group.variables}
+    groups = graph.get_collection(shared_state.LOCKED_VARIABLES)
+    group_of = {op: group for group in groups for op in group.variables}
     found: dict[tuple[Any, _Group], list[tuple[Any, int, Any]]] = {}
     for op, position, variable in list(saved_variables(graph)):
         if variable in group_of:

@@ -174,17 +174,7 @@ def pandas_input_fn(
     pd = _pandas()
     _check_shuffle(shuffle)
     argument_rules.check("numpy_input_fn", locals())
-    if not isinstance(target_column, str):
-        raise TypeError(f"target_column must be a string type; got {target_column!r}")
-    if y is not None and target_column in x:
-        raise ValueError(
-            f"Cannot use name {target_column} for target column: DataFrame already has a column "
-            f"with that name: {x.columns}"
-        )
-    if y is not None and not np.array_equal(x.index, y.index):
-        raise ValueError(
-            f"Index for x and y are mismatched.\nIndex for x: {x.index}\nIndex for y: {y.index}\n"
-        )
+    _check_frames(x, y, target_column)
     # Copies, because the program may change its frames afterwards.
     features = {name: x[name].to_numpy(copy=True) for name in x.columns}
     labels: dict[Any, Any] = {}
@@ -212,6 +202,20 @@ def pandas_input_fn(
         return fed, targets if isinstance(y, pd.DataFrame) else targets[target_column]
 
     return input_fn
+
+
+def _check_frames(x: Any, y: Any, target_column: Any) -> None:
+    if not isinstance(target_column, str):
+        raise TypeError(f"target_column must be a string type; got {target_column!r}")
+    if y is not None and target_column in x:
+        raise ValueError(
+            f"Cannot use name {target_column} for target column: DataFrame already has a column "
+            f"with that name: {x.columns}"
+        )
+    if y is not None and not np.array_equal(x.index, y.index):
+        raise ValueError(
+            f"Index for x and y are mismatched.\nIndex for x: {x.index}\nIndex for y: {y.index}\n"
+        )
 
 
 def _pandas() -> Any:

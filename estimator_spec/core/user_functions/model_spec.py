@@ -41,7 +41,7 @@ class ModeKeys:
     PREDICT = "infer"
 
 
-class _SpecFields(NamedTuple):
+class _EstimatorSpecFields(NamedTuple):
     mode: str
     predictions: dict[str, Any]
     loss: Any
@@ -55,7 +55,7 @@ class _SpecFields(NamedTuple):
     prediction_hooks: tuple[Any, ...]
 
 
-class EstimatorSpec(_SpecFields):
+class EstimatorSpec(_EstimatorSpecFields):
     """Ops of a model in one mode, run by an `Estimator`.
 
     Training needs `loss` and `train_op`, evaluation `loss`, prediction `predictions`. Arguments

@@ -15,14 +15,14 @@ from estimator_spec.core.common import argument_rules
 VocabInfo = tf.compat.v1.train.VocabInfo
 
 
-class _Fields(NamedTuple):
+class _WarmStartFields(NamedTuple):
     ckpt_to_initialize_from: str
     vars_to_warm_start: Any
     var_name_to_vocab_info: Mapping[str, Any]
     var_name_to_prev_var_name: Mapping[str, str]
 
 
-class WarmStartSettings(_Fields):
+class WarmStartSettings(_WarmStartFields):
     """Variables of a warm start, and the checkpoint to restore them from.
 
     >>> WarmStartSettings('/tmp/model', vars_to_warm_start='.*embedding.*').vars_to_warm_start

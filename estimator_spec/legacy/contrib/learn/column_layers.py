@@ -17,11 +17,9 @@ from estimator_spec.legacy.contrib.learn.column_types import (
     RealValuedColumn,
 )
 from estimator_spec.legacy.contrib.learn.column_values import ColumnValues
-from tpu_columns import lookup
+from tpu_columns import lookup, shared_state
 
 tf1 = tf.compat.v1
-
-_SHARED = "contrib_shared_embedding_{}"
 
 
 def sorted_columns(feature_columns: Any) -> list[FeatureColumn]:
@@ -92,15 +90,14 @@ def _dense_input(column: Any, values: ColumnValues, collections: Any, trainable:
 
 def _table(column: EmbeddingColumn, collections: Any, trainable: bool) -> Any:
     """Returns the table of an embedding column."""
-    shared: list[Any] = []
-    if column.shared_embedding_name is not None:
-        shared = tf1.get_collection_ref(_SHARED.format(column.shared_embedding_name))
-    if shared:
-        return shared[0]
-    name = column.shared_embedding_name or "weights"
+    shared = shared_state.graph_dict(tf1.get_default_graph(), shared_state.CONTRIB_TABLES)
+    name = column.shared_embedding_name
+    if name in shared:
+        return shared[name]
     shape = [column.length, column.dimension]
-    table = _variable(name, shape, column.initializer, collections, trainable)
-    shared.append(table)
+    table = _variable(name or "weights", shape, column.initializer, collections, trainable)
+    if name is not None:
+        shared[name] = table
     _initialize_from_checkpoint(column, table)
     return table
 

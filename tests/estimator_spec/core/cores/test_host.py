@@ -13,16 +13,10 @@ import tensorflow as tf
 
 import estimator_spec as es
 import oracle
-from estimator_spec.core.cores import (
-    delayed_updates,
-    host,
-    host_updates,
-    native_tables,
-    update_rules,
-)
+from estimator_spec.core.cores import host, host_updates, native_tables, update_rules
 from estimator_spec.core.embedding import optimizers
 from estimator_spec.core.updates import dependencies
-from tpu_columns import Hardware, Mode, optimizations, placement
+from tpu_columns import Hardware, Mode, optimizations, placement, shared_state
 from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
@@ -324,7 +318,7 @@ def train_core(spec, data, num_shards=1, replicas=1, on_servers=False):
                 seen.append(session.run([features, train], feed)[0])
             variables = {v.op.name: v for v in tf1.global_variables()}
             before = whole(session.run(variables))
-            session.run(graph.get_collection(delayed_updates.HELD_UPDATES))
+            session.run(graph.get_collection(shared_state.HELD_UPDATES))
             return before, seen, whole(session.run(variables))
 
 

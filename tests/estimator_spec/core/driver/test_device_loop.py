@@ -279,7 +279,7 @@ def test_overrides_on_replicas(tmp_path):
             return super()._call_input_fn(input_fn, mode)
 
         def _call_model_fn(self, features, labels, mode, config):
-            calls.append((type(self._embeddings).__name__, dict(vars(self)) == before))
+            calls.append((type(self._run_embeddings).__name__, dict(vars(self)) == before))
             return super()._call_model_fn(features, labels, mode, config)
 
     estimator = make(tmp_path, 2)
