@@ -187,8 +187,8 @@ CATEGORICAL: dict[str, Kind] = {
     ),
     "WeightedCategoricalColumn": Kind(
         "weighted_categorical_column",
-        "`weights_of` the ids",
-        "`ReLU` of the weights, for `mean` and `sqrtn`",
+        "`weights_of` the ids, for `mean` and `sqrtn` the positive ones",
+        "",
         "dense weights, where the column fails",
         _weighted,
     ),
