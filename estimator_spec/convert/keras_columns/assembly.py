@@ -131,7 +131,8 @@ def add_linear_model(plan: Plan, columns: Any, units: int, sparse_combiner: str)
             table = Table(
                 wanted, units, sparse_combiner, (weights,), initializer="zeros", layer=name
             )
-            terms.append(look_up(source, plan, table, f"{name}_sum"))
+            ids = source.for_lookup(sparse_combiner)
+            terms.append(look_up(ids, plan, table, f"{name}_sum"))
             add_origin(plan, column, kind, [layer for _, layer in plan.layers[before:]])
         else:
             values = add_dense(column, plan)

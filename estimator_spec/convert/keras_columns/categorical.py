@@ -110,6 +110,7 @@ def _leaves(column: Any) -> list[Any]:
 def _part(key: Any, plan: Plan) -> Any:
     if isinstance(key, str):
         plan.examples.setdefault(key, tf.io.VarLenFeature(tf.string))
+        plan.crossed.add(key)
         return feature(key)
     ids = read_ids(key, plan)
     if ids.weights is not None:
@@ -187,8 +188,8 @@ CATEGORICAL: dict[str, Kind] = {
     ),
     "WeightedCategoricalColumn": Kind(
         "weighted_categorical_column",
-        "`weights_of` the ids",
-        "`ReLU` of the weights, for `mean` and `sqrtn`",
+        "`weights_of` the ids, for `mean` and `sqrtn` the positive ones",
+        "",
         "dense weights, where the column fails",
         _weighted,
     ),

@@ -12,7 +12,6 @@ from estimator_spec.convert.keras_columns import program_parts
 from estimator_spec.convert.keras_columns.categorical import (
     CATEGORICAL,
     bucket_boundaries,
-    read_ids,
     read_numbers,
 )
 from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call, render
@@ -25,6 +24,7 @@ from estimator_spec.convert.keras_columns.kind import (
 from estimator_spec.convert.keras_columns.lookups import (
     Table,
     add_ids,
+    column_ids,
     look_up_column,
     steps_name,
     tpu_table,
@@ -112,7 +112,7 @@ def _one_hot_buckets(column: Any, plan: Plan) -> Name:
 
 
 def _indicator(column: Any, plan: Plan) -> Name:
-    source = read_ids(column.categorical_column, plan)
+    source = column_ids(column, plan)
     ids, weights = add_ids(source, plan)
     if source.is_sequence:
         # CategoryEncoding takes no steps.
@@ -132,7 +132,6 @@ def _embedding(column: Any, plan: Plan) -> Name:
         (f"{scope_name(column)}/embedding_weights",),
         column.max_norm,
         column.trainable,
-        column.use_safe_embedding_lookup,
     )
     return look_up_column(column, plan, table)
 
@@ -148,7 +147,6 @@ def _shared(column: Any, plan: Plan) -> Name:
         (weights.op.name,),
         column.max_norm,
         weights.trainable,
-        column.use_safe_embedding_lookup,
         is_shared=True,
     )
     return look_up_column(column, plan, table)
@@ -164,7 +162,6 @@ def _shared_v1(column: Any, plan: Plan) -> Name:
         sources,
         column.max_norm,
         column.trainable,
-        column.use_safe_embedding_lookup,
         is_shared=True,
     )
     return look_up_column(column, plan, table)

@@ -63,9 +63,9 @@ def add_embeddings(
     for column in found:
         table = lookups.tpu_table(column)
         name = lookups.table_layer(table, plan)
-        source, steps = lookups.valid_ids(column, plan)
+        source = lookups.column_ids(column, plan)
         combiner = table.combiner or "mean"
-        ids[column.name], weights[column.name] = lookups.add_factors(source, plan, table, steps)
+        ids[column.name], weights[column.name] = lookups.add_ids(source, plan)
         sharing = [other for other in found if lookups.tpu_table(other).name == table.name]
         options = {"combiner": combiner, **_device(plan, resolved, name, sharing)}
         options["initializer"] = call("keras.initializers.get", Name("initializer"))
@@ -73,7 +73,7 @@ def add_embeddings(
         config = call("keras_rs.layers.TableConfig", name=name, **sizes, **options)
         made = plan.layer(f"{name}_table", config)
         lookups.add_table(plan, table, name, source.size, whole)
-        axes = (None, steps) if source.is_sequence else (None,)
+        axes = (None, source.steps) if source.is_sequence else (None,)
         features[column.name] = call(
             "keras_rs.layers.FeatureConfig",
             name=column.name,

@@ -41,6 +41,9 @@ class Ids:
         size: number of ids.
         weights: expression of the feature with their weights, or None.
         is_sequence: whether they are ids of steps.
+        steps: steps of a sequence; 0: those of the longest one.
+        positive: whether ids with weights <= 0 are left out.
+        safe: whether row 0 is looked up for an example without ids.
     """
 
     name: str
@@ -49,6 +52,16 @@ class Ids:
     size: int
     weights: Any = None
     is_sequence: bool = False
+    steps: int = 0
+    positive: bool = False
+    safe: bool = True
+
+    def for_lookup(self, combiner: str | None, safe: bool = True) -> Ids:
+        """Returns the ids as lookups with a combiner read them; steps are always read safely."""
+        safe = safe or self.is_sequence
+        positive = safe and self.weights is not None and combiner != "sum"
+        name = f"{self.name}_positive" if positive else self.name
+        return dataclasses.replace(self, name=name, positive=positive, safe=safe)
 
 
 def class_name(column: Any) -> str:

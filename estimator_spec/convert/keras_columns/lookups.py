@@ -29,7 +29,6 @@ class Table:
         sources: how the names of the checkpoint's variable may end.
         max_norm: largest norm of a row, or None.
         trainable: whether it trains.
-        is_safe: whether ids of weight <= 0 are left out, but for sums.
         initializer: Keras' name of the initializer; None: the model's argument.
         is_shared: whether other columns share it.
         layer: the layer's name, if it is chosen already.
@@ -41,7 +40,6 @@ class Table:
     sources: tuple[str, ...]
     max_norm: float | None = None
     trainable: bool = True
-    is_safe: bool = True
     initializer: str | None = None
     is_shared: bool = False
     layer: str | None = None
@@ -50,24 +48,23 @@ class Table:
 def tpu_table(column: Any) -> Table:
     """Returns the table of a TPU embedding column."""
     name = column.get_embedding_var_name()
-    shape, is_safe = (column.dimension, column.combiner), column.use_safe_embedding_lookup
+    shape = (column.dimension, column.combiner)
     if class_name(column) == "tpu_columns.SharedEmbeddingColumn":
         sources = (name, f"{name}/embedding_weights")
-        return Table(name, *shape, sources, is_safe=is_safe, is_shared=True)
+        return Table(name, *shape, sources, is_shared=True)
     sources = (f"{scope_name(column)}/embedding_weights", f"{name}/embedding_weights")
-    return Table(column.name, *shape, sources, is_safe=is_safe)
+    return Table(column.name, *shape, sources)
 
 
 def look_up_column(column: Any, plan: Plan, table: Table) -> Name:
     """Adds the lookup of an embedding column."""
     if table.max_norm is not None:
         plan.differ(column.name, "max_norm", _MAX_NORM)
-    source, steps = valid_ids(column, plan)
-    return look_up(source, plan, table, column.name, steps)
+    return look_up(column_ids(column, plan), plan, table, column.name)
 
 
-def valid_ids(column: Any, plan: Plan) -> tuple[Ids, int]:
-    """Returns the ids of an embedding column, by its policy for invalid ones, and its steps."""
+def column_ids(column: Any, plan: Plan) -> Ids:
+    """Returns the ids of an embedding or indicator column, by its policy for invalid ones."""
     source = read_ids(column.categorical_column, plan)
     policy = getattr(column, "invalid_ids", None)
     if policy is not None:
@@ -78,10 +75,14 @@ def valid_ids(column: Any, plan: Plan) -> tuple[Ids, int]:
         source = dataclasses.replace(
             source, name=f"{source.name}_{policy}", expression=valid, weights=weights
         )
-    return source, getattr(column, "max_sequence_length", 0)
+    if not hasattr(column, "combiner"):
+        return source
+    steps = int(getattr(column, "max_sequence_length", 0))
+    source = dataclasses.replace(source, steps=steps)
+    return source.for_lookup(column.combiner, column.use_safe_embedding_lookup)
 
 
-def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) -> Name:
+def look_up(source: Ids, plan: Plan, table: Table, result: str) -> Name:
     """Adds a lookup, and its layer, unless another column shares it.
 
     Args:
@@ -89,9 +90,8 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str, steps: int = 0) 
         plan: the plan.
         table: the table.
         result: what the variable of the result is called.
-        steps: steps of a sequence; 0: those of the longest one.
     """
-    ids, weights = add_factors(source, plan, table, steps)
+    ids, weights = add_ids(source, plan)
     name = table.layer or table_layer(table, plan)
     options: dict[str, Any] = {"combiner": table.combiner or "mean", "name": name}
     options["embeddings_initializer"] = table.initializer or Name("initializer")
@@ -135,38 +135,25 @@ def add_table(plan: Plan, table: Table, name: str, rows: int, within: str = "") 
         plan.table_uses[name] += 1
 
 
-def add_factors(source: Ids, plan: Plan, table: Table, steps: int) -> tuple[Name, Name]:
-    """Adds the reading of a categorical column; returns ids, and weights for a table's lookup."""
-    ids, weights = add_ids(source, plan, steps)
-    if source.weights is not None and table.combiner != "sum" and table.is_safe:
-        positive = Call(call("keras.layers.ReLU"), (weights,))
-        weights = plan.layer(f"{weights.text}_positive", positive)
-    return ids, weights
-
-
-def add_ids(ids: Ids, plan: Plan, steps: int = 0) -> tuple[Name, Name]:
-    """Adds the reading of a categorical column; returns the model's ids and weights.
-
-    Args:
-        ids: the column.
-        plan: the plan.
-        steps: steps of a sequence; 0: those of the longest one.
-    """
-    name = _input_name(ids, steps, plan)
-    arguments: tuple[Any, ...] = (name, ids.expression)
+def add_ids(ids: Ids, plan: Plan) -> tuple[Name, Name]:
+    """Adds the reading of a categorical column; returns the model's ids and weights."""
+    name = _input_name(ids, plan)
+    arguments: list[Any] = [name, ids.expression]
     if ids.weights is not None:
-        arguments = (*arguments, ids.weights)
+        arguments.append(ids.weights)
+    options: dict[str, Any] = {"positive": True} if ids.positive else {}
     shape = (None, None) if ids.is_sequence else (None,)
     inputs = {
         f"{name}_ids": Input(shape, "int64"),
         f"{name}_weights": Input(shape, "float32"),
     }
     if ids.is_sequence:
-        options = {"steps": int(steps)} if steps else {}
+        options |= {"steps": ids.steps} if ids.steps else {}
         inputs[f"{name}_lengths"] = Input((), "int64")
         plan.read("sequences", call("padded_steps", *arguments, **options), inputs)
     else:
-        plan.read(ids.group, call("padded", *arguments), inputs)
+        options |= {} if ids.safe else {"safe": False}
+        plan.read(ids.group, call("padded", *arguments, **options), inputs)
     return Name(f"{name}_ids"), Name(f"{name}_weights")
 
 
@@ -174,7 +161,7 @@ def lengths_of(column: Any, plan: Plan) -> Name:
     """Returns the model's lengths of a sequence column that was added."""
     if class_name(column) == "SequenceNumericColumn":
         return Name(f"{steps_name(column, plan)}_lengths")
-    return Name(f"{_input_name(*valid_ids(column, plan), plan)}_lengths")
+    return Name(f"{_input_name(column_ids(column, plan), plan)}_lengths")
 
 
 def steps_name(column: Any, plan: Plan) -> str:
@@ -182,5 +169,5 @@ def steps_name(column: Any, plan: Plan) -> str:
     return plan.identifier(column.key, ("steps", column), ("", "_lengths"))
 
 
-def _input_name(ids: Ids, steps: int, plan: Plan) -> str:
-    return plan.identifier(ids.name, ("ids", ids, steps), ("_ids", "_weights", "_lengths"))
+def _input_name(ids: Ids, plan: Plan) -> str:
+    return plan.identifier(ids.name, ("ids", ids), ("_ids", "_weights", "_lengths"))

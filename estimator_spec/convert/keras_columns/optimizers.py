@@ -27,7 +27,6 @@ class Rule:
         slots: Keras' names of slots, and what names them in the checkpoint: the ending of their
             names, or, of TensorFlow 1, the argument with it; in the order of their creation.
         fixed: further arguments.
-        differs: what isn't equal, or ''.
         has_rate: False: the slot `momentum` is a sum of gradients, a: Keras' is -rate · a.
     """
 
@@ -35,7 +34,6 @@ class Rule:
     arguments: dict[str, str]
     slots: dict[str, str]
     fixed: dict[str, Any] = dataclasses.field(default_factory=dict)
-    differs: str = ""
     has_rate: bool = True
 
 
@@ -56,18 +54,13 @@ _CLIPPED_SUMS = (
     "the estimator clips the gradient of each lookup before it sums them, and Keras clips the sum: "
     "rows of {tables}, which several columns look up, train differently"
 )
-_ROWS = (
-    "rows with a gradient of 0 change, too: row 0 of a table where an example has fewer ids than "
-    "others, and rows of ids that the estimator leaves out for their weights; on JAX and torch all "
-    "rows that a step doesn't look up"
-)
+_OTHER_ROWS = "on JAX and torch rows that a step doesn't look up change, too"
 
 RULES = {
     "AdadeltaOptimizer": Rule(
         "Adadelta",
         _same("rho", "epsilon"),
         {"accumulated_grad": "name", "accumulated_delta_var": "name"},
-        differs=_ROWS,
     ),
     "AdagradOptimizer": Rule(
         "Adagrad", _same("initial_accumulator_value"), {"accumulator": "name"}, {"epsilon": 0.0}
@@ -77,28 +70,23 @@ RULES = {
         {"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"},
         {"momentum": "name", "velocity": "name"},
     ),
-    "FtrlOptimizer": Rule(
-        "Ftrl", _FTRL, {"accumulator": "accum_name", "linear": "linear_name"}, differs=_ROWS
-    ),
+    "FtrlOptimizer": Rule("Ftrl", _FTRL, {"accumulator": "accum_name", "linear": "linear_name"}),
     "GradientDescentOptimizer": Rule("SGD", {}, {}),
     "MomentumOptimizer": Rule(
         "SGD",
         {"momentum": "momentum", "use_nesterov": "nesterov"},
         {"momentum": "name"},
-        differs=_ROWS,
         has_rate=False,
     ),
     "RMSPropOptimizer": Rule(
         "RMSprop",
         {"decay": "rho", **_same("momentum", "epsilon", "centered")},
         {"velocity": "name", "average_gradient": "name", "momentum": "name"},
-        differs=_ROWS,
     ),
     "Adadelta": Rule(
         "Adadelta",
         _same("rho", "epsilon"),
         {"accumulated_grad": "/accum_grad", "accumulated_delta_var": "/accum_var"},
-        differs=_ROWS,
     ),
     "Adagrad": Rule(
         "Adagrad", _same("initial_accumulator_value", "epsilon"), {"accumulator": "/accumulator"}
@@ -112,16 +100,14 @@ RULES = {
         "Adamax",
         _same("beta_1", "beta_2", "epsilon"),
         {"momentum": "/m", "norm": "/v"},
-        differs=_ROWS,
     ),
-    "Ftrl": Rule("Ftrl", _FTRL, {"accumulator": "/accumulator", "linear": "/linear"}, {}, _ROWS),
+    "Ftrl": Rule("Ftrl", _FTRL, {"accumulator": "/accumulator", "linear": "/linear"}),
     "RMSprop": Rule(
         "RMSprop",
         _same("rho", "momentum", "epsilon", "centered"),
         {"velocity": "/rms", "average_gradient": "/mg", "momentum": "/momentum"},
-        differs=_ROWS,
     ),
-    "SGD": Rule("SGD", _same("momentum", "nesterov"), {"momentum": "/momentum"}, differs=_ROWS),
+    "SGD": Rule("SGD", _same("momentum", "nesterov"), {"momentum": "/momentum"}),
 }
 # Arguments of Keras whose default is 0 or False.
 _ZERO_BY_DEFAULT = (
@@ -129,6 +115,8 @@ _ZERO_BY_DEFAULT = (
     *(f"{norm}_regularization_strength" for norm in ("l1", "l2", "l2_shrinkage")),
     *_CLIPPING,
 )
+# Those of Keras that change rows with a gradient of 0, which older ones don't.
+_CHANGE_ALL_ROWS = ("Adadelta", "Adamax", "Ftrl", "RMSprop", "SGD")
 # Slots that Keras has only with an argument.
 _SLOT_OF_ARGUMENT = {"velocity_hat": "amsgrad", "average_gradient": "centered"}
 
@@ -181,13 +169,10 @@ def _optimizer(plan: Plan, part: ModelPart, settings: Settings) -> Call:
         tables = " and of ".join(shared)
         plan.differ(name, clipped[0], _CLIPPED_SUMS.format(tables=tables))
     kind = rule.keras
-    differs = rule.differs
-    if rule.keras == "SGD" and not options.get("momentum"):
-        differs = ""
-    elif settings.kind == "RMSprop" and not options.get("momentum"):
-        kind, differs = "Keras2RMSprop", ""
-    if differs:
-        plan.differ(name, "rule", differs)
+    if settings.kind == "RMSprop" and not options.get("momentum"):
+        kind = "Keras2RMSprop"
+    elif kind in _CHANGE_ALL_ROWS and (kind != "SGD" or options.get("momentum")):
+        plan.differ(name, "rule", _OTHER_ROWS)
     plan.slots[part.scope] = _slots(rule, settings, options)
     if not rule.has_rate:
         if isinstance(rate, Call) or settings.rate_varies:

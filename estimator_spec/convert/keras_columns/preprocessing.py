@@ -61,10 +61,11 @@ def words_in_order(words: Sequence[str] | Sequence[bytes] | Sequence[int]) -> An
     return tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(words), dtype=tf.int64))
 
 
-def words_in_file(path: str, size: int, dtype: Any = tf.string) -> Any:
+def words_in_file(path: str, size: int, dtype: str = "string") -> Any:
     """Returns the initializer of a vocabulary that is the first lines of a file."""
     whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
-    return tf.lookup.TextFileInitializer(path, dtype, whole, tf.int64, number, size)
+    words = tf.as_dtype(dtype)
+    return tf.lookup.TextFileInitializer(path, words, whole, tf.int64, number, size)
 
 
 def vocabulary_ids(values: tf.SparseTensor, table: Any) -> tf.SparseTensor:
@@ -133,24 +134,45 @@ def weights_of(ids: tf.SparseTensor, weights: Any) -> tf.Tensor:
     return tf.cast(tf.gather_nd(as_matrix(weights), ids.indices), tf.float32)
 
 
-def padded(name: str, ids: tf.SparseTensor, weights: Any = None) -> dict[str, tf.Tensor]:
-    """Returns `<name>_ids` and `<name>_weights`, both [B, n]; 0 and 0.0 where there is no id.
+def padded(
+    name: str, ids: tf.SparseTensor, weights: Any = None, positive: bool = False, safe: bool = True
+) -> dict[str, tf.Tensor]:
+    """Returns `<name>_ids` and `<name>_weights`, both [B, n]; 0.0 where there is no id.
+
+    Some optimizers change each row that is looked up: there the ids are others that are, anyway.
 
     Args:
         name: of the column.
-        ids: negative ones are left out.
+        ids: [B, n], or [B, T, n] of steps; negative ones are left out.
         weights: the feature with their weights, or None for ones.
+        positive: whether ids with weights <= 0 are left out, too.
+        safe: whether row 0 is looked up for an example without ids, as TensorFlow's columns do.
     """
-    dense = tf.sparse.to_dense(ids, -1)
-    numbers = tf.cast(dense >= 0, tf.float32)
+    shape = ids.dense_shape
+    if not (safe and ids.shape.rank == 2 and ids.shape[-1]):
+        # A place for each example that looks up a row; none if no example does.
+        number = tf.reduce_prod(shape[:-1]) if safe else tf.size(ids.values, tf.int64)
+        width = tf.where(number > 0, tf.maximum(shape[-1], 1), 0)
+        shape = tf.concat([shape[:-1], [width]], 0)
+    dense = tf.sparse.to_dense(tf.SparseTensor(ids.indices, ids.values, shape), -1)
+    found, numbers = dense >= 0, 1.0
     if weights is not None:
-        given = ids.with_values(weights_of(ids, weights))
-        numbers = tf.where(dense >= 0, tf.sparse.to_dense(given), 0.0)
-    return {f"{name}_ids": tf.maximum(dense, 0), f"{name}_weights": numbers}
+        numbers = tf.sparse.to_dense(tf.SparseTensor(ids.indices, weights_of(ids, weights), shape))
+    if positive:
+        found &= numbers > 0.0
+    others = tf.reduce_max(tf.where(found, dense, 0), -1 if safe else None, keepdims=True)
+    return {
+        f"{name}_ids": tf.where(found, dense, others),
+        f"{name}_weights": tf.where(found, numbers, 0.0),
+    }
 
 
 def padded_steps(
-    name: str, ids: tf.SparseTensor, weights: Any = None, steps: int | None = None
+    name: str,
+    ids: tf.SparseTensor,
+    weights: Any = None,
+    positive: bool = False,
+    steps: int | None = None,
 ) -> dict[str, tf.Tensor]:
     """Returns `<name>_ids` and `<name>_weights`, [B, T, n], and `<name>_lengths`, [B].
 
@@ -158,16 +180,20 @@ def padded_steps(
         name: of the column.
         ids: of each step, [B, T] or [B, T, n]; negative ones are left out, but count as steps.
         weights: the feature with their weights, or None for ones.
+        positive: whether ids with weights <= 0 are left out, too.
         steps: T; None: those of the longest sequence.
     """
-    tensors = padded(name, ids, weights)
+    if weights is not None:
+        weights = ids.with_values(weights_of(ids, weights))
     if ids.shape.rank == 2:
-        tensors = {key: value[:, :, tf.newaxis] for key, value in tensors.items()}
+        ids = tf.sparse.expand_dims(ids, -1)
+    found, numbers = padded(name, ids, weights, positive).values()
     lengths = step_counts(ids)
     if steps is not None:
-        tensors = {key: with_steps(value, steps) for key, value in tensors.items()}
+        found = with_steps(found, steps, tf.reduce_max(found))
+        numbers = with_steps(numbers, steps)
         lengths = tf.minimum(lengths, steps)
-    return {**tensors, f"{name}_lengths": lengths}
+    return {f"{name}_ids": found, f"{name}_weights": numbers, f"{name}_lengths": lengths}
 
 
 def step_counts(values: tf.SparseTensor, size: int = 1) -> tf.Tensor:
@@ -182,11 +208,11 @@ def step_counts(values: tf.SparseTensor, size: int = 1) -> tf.Tensor:
     return tf.maximum(last, -1) // size + 1
 
 
-def with_steps(tensor: tf.Tensor, steps: int) -> tf.Tensor:
-    """Returns sequences, [B, T, ...], cut and padded with zeros to a number of steps."""
+def with_steps(tensor: tf.Tensor, steps: int, filler: Any = 0) -> tf.Tensor:
+    """Returns sequences, [B, T, n], cut and padded to a number of steps."""
     tensor = tensor[:, :steps]
     missing = steps - tf.shape(tensor)[1]
-    return tf.pad(tensor, [[0, 0], [0, missing]] + [[0, 0]] * (len(tensor.shape) - 2))
+    return tf.pad(tensor, [[0, 0], [0, missing], [0, 0]], constant_values=filler)
 
 
 def number_steps(

@@ -14,6 +14,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 import tpu_columns
+from estimator_spec.convert import to_keras
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -238,7 +239,54 @@ def sequences(draw: st.DrawFn) -> tuple[list[Any], dict[str, Feature]]:
     return draw(st.lists(st.sampled_from(columns), min_size=1, unique=True)), batch
 
 
-def run_columns(build: Any, batch: dict[str, Feature], folder: str) -> tuple[Any, str]:
+def check(build: Any, batch: dict[str, Feature], columns: list[Any], **options: Any) -> Any:
+    """Compares a layer of columns with its Keras model, over the checkpoint of the former.
+
+    The values must be equal, and the rows of tables that a step of training looks up.
+
+    Args:
+        build: function of features that returns tensors.
+        batch: the features.
+        columns: the columns.
+        **options: arguments of `to_keras`.
+
+    Returns:
+        The model.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        expected, checkpoint, rows = run_columns(build, batch, folder)
+        model = to_keras(columns, checkpoint, **options)
+    features = model.preprocess({key: each.tensor(False) for key, each in batch.items()})
+    with tf.GradientTape() as tape:
+        found = model.core(features)
+        tensors = tuple(found.values()) if isinstance(found, dict) else found
+        total = _total(tensors)
+    tf.nest.map_structure(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), tensors, expected
+    )
+    names = model.conversion.variables
+    tables = {
+        names[layer.name]: layer.embeddings for layer in model.core.layers if _is_table(layer)
+    }
+    gradients = tape.gradient(total, [table.value for table in tables.values()])
+    for name, gradient in zip(tables, gradients, strict=True):
+        np.testing.assert_array_equal(np.unique(gradient.indices), np.unique(rows[name]), name)
+    return model
+
+
+def _is_table(layer: Any) -> bool:
+    """Returns whether a layer is a table that trains."""
+    return hasattr(layer, "embeddings") and layer.trainable
+
+
+def _total(tensors: Any) -> Any:
+    """Returns the sum of all numbers, whose gradient has the rows that are looked up."""
+    return tf.add_n(
+        [tf.reduce_sum(each) for each in tf.nest.flatten(tensors) if each.dtype == "float32"]
+    )
+
+
+def run_columns(build: Any, batch: dict[str, Feature], folder: str) -> tuple[Any, str, Any]:
     """Runs a layer of columns in a TF1 graph.
 
     Args:
@@ -247,12 +295,18 @@ def run_columns(build: Any, batch: dict[str, Feature], folder: str) -> tuple[Any
         folder: gets a checkpoint.
 
     Returns:
-        The values, and the checkpoint.
+        The values, the checkpoint, and the rows that are looked up, by name of the table.
     """
     with tf.Graph().as_default():
         tf1.set_random_seed(3)
         tensors = build({key: value.tensor(for_columns=True) for key, value in batch.items()})
         variables = tf1.global_variables()
+        gradients = tf.gradients(_total(tensors), variables)
+        rows = {
+            variable.op.name: gradient.indices
+            for variable, gradient in zip(variables, gradients, strict=True)
+            if isinstance(gradient, tf.IndexedSlices)
+        }
         start = [
             variable.assign(tf.random.normal(variable.shape, seed=n))
             for n, variable in enumerate(variables)
@@ -262,4 +316,5 @@ def run_columns(build: Any, batch: dict[str, Feature], folder: str) -> tuple[Any
             session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
             session.run(start)
             checkpoint = saver.save(session, f"{folder}/model", write_meta_graph=False)
-            return session.run(tensors), checkpoint
+            values, rows = session.run([tensors, rows])
+            return values, checkpoint, rows

@@ -46,7 +46,7 @@ def values_of(name, options, folder):
     from estimator_spec.convert import to_keras
 
     columns = COLUMNS[name].columns(options)
-    expected, checkpoint = drawn.run_columns(layer_of(columns), BATCH, folder)
+    expected, checkpoint, _ = drawn.run_columns(layer_of(columns), BATCH, folder)
     model = to_keras(columns, checkpoint)
     found = model({key: value.tensor(for_columns=True) for key, value in BATCH.items()})
     found = list(found.values()) if isinstance(found, dict) else [found]

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import tempfile
-
-import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
@@ -14,7 +11,6 @@ from hypothesis import strategies as st
 import column_strategies as drawn
 import goldens
 import tpu_columns
-from estimator_spec.convert import to_keras
 from estimator_spec.core.common.legacy_keras import keras_2
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
@@ -34,20 +30,6 @@ def some(at_night: int, with_each_change: int):
     )
 
 
-def check(build, batch, columns, **options):
-    """Compares a layer of columns with its Keras model, over the checkpoint of the former."""
-    with tempfile.TemporaryDirectory() as folder:
-        expected, checkpoint = drawn.run_columns(build, batch, folder)
-        model = to_keras(columns, checkpoint, **options)
-    found = model({key: value.tensor(for_columns=False) for key, value in batch.items()})
-    if isinstance(found, dict):
-        found = tuple(found.values())
-    tf.nest.map_structure(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), found, expected
-    )
-    return model
-
-
 @pytest.mark.timeout(7200)
 @some(1200, 15)
 @given(columns=drawn.DENSE, batch=drawn.features())
@@ -57,7 +39,7 @@ def test_input_layers_are_equal(columns, batch):
     def build(features):
         return tpu_columns.input_layer(features, columns)
 
-    check(build, batch, columns, layer="input_layer")
+    drawn.check(build, batch, columns, layer="input_layer")
 
 
 @pytest.mark.timeout(7200)
@@ -74,7 +56,7 @@ def test_linear_models_are_equal(columns, batch, units, combiner):
     def build(features):
         return tf1.feature_column.linear_model(features, columns, units, combiner)
 
-    check(build, batch, columns, layer="linear_model", units=units, sparse_combiner=combiner)
+    drawn.check(build, batch, columns, layer="linear_model", units=units, sparse_combiner=combiner)
 
 
 @pytest.mark.timeout(7200)
@@ -87,4 +69,4 @@ def test_sequences_are_equal(sequences):
     def build(features):
         return keras_2().experimental.SequenceFeatures(columns)(features)
 
-    check(build, batch, columns)
+    drawn.check(build, batch, columns)

@@ -111,7 +111,7 @@ def test_layers_of_any_names(keys, table):
     plan.outputs["input_layer"] = assembly.add_input_layer(plan, deep)
     plan.outputs["logits"] = assembly.add_linear_model(plan, wide, 1, "sum")
     with tempfile.TemporaryDirectory() as folder:
-        expected, checkpoint = drawn.run_columns(build, batch, folder)
+        expected, checkpoint, _ = drawn.run_columns(build, batch, folder)
         texts = {"model.py": source.write_model(plan, "names")}
         found = trained_values.find_variables(plan, checkpoint)
         sources = written.Sources(plan, checkpoint, found, texts)

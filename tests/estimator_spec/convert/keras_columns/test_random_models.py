@@ -56,7 +56,7 @@ def features(draw: st.DrawFn, keys: list[str]):
     """Draws examples: sparse words, weights at other places of each example, and numbers."""
     random = np.random.RandomState(draw(st.integers(0, 99)))
     words, weights, numbers = keys
-    counts = random.randint(1, 4, SIZE)
+    counts = random.randint(0, 4, SIZE)
     places = [np.sort(random.choice(5, count, replace=False)) for count in counts]
     others = [np.sort(random.choice(5, count, replace=False)) for count in counts]
     total = int(counts.sum())

@@ -31,29 +31,17 @@ def words(key: str = "a", **options):
     return fc.categorical_column_with_vocabulary_list(key, drawn.WORDS, **options)
 
 
-def check(build, batch, columns, folder, **options):
-    """Compares a layer of columns with its Keras model; returns the model."""
-    expected, checkpoint = drawn.run_columns(build, batch, str(folder))
-    model = to_keras(columns, checkpoint, **options)
-    found = model({key: value.tensor(for_columns=False) for key, value in batch.items()})
-    found = tuple(found.values()) if isinstance(found, dict) else found
-    tf.nest.map_structure(
-        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6), found, expected
-    )
-    return model
-
-
 @pytest.mark.parametrize("norm", [None, 0.5])
-def test_shared_embeddings(norm, tmp_path):
+def test_shared_embeddings(norm):
     """Columns of `tf.feature_column.shared_embeddings` have one layer."""
     with tf.Graph().as_default():  # refused where execution is eager
         columns = fc.shared_embeddings([words("a"), words("b")], 3, "sqrtn", max_norm=norm)
     layer = keras_2().layers.DenseFeatures(columns)
-    model = check(layer, WORDS, columns, tmp_path)
+    model = drawn.check(layer, WORDS, columns)
     assert len(model.core.trainable_variables) == 1
 
 
-def test_tpu_sequences(tmp_path):
+def test_tpu_sequences():
     """Sequences of TPU columns are cut and padded to their length."""
     sequence = fc.sequence_categorical_column_with_vocabulary_list("a", drawn.WORDS)
     column = tpu_columns.embedding_column(sequence, 3, max_sequence_length=2)
@@ -61,11 +49,11 @@ def test_tpu_sequences(tmp_path):
     def build(features):
         return tpu_columns.sequence_input_layer(features, [column])
 
-    check(build, WORDS, [column], tmp_path)
+    drawn.check(build, WORDS, [column])
 
 
 @pytest.mark.parametrize("policy", ["drop", "clip", 1])
-def test_invalid_ids_of_tpu_sequences(policy, tmp_path):
+def test_invalid_ids_of_tpu_sequences(policy):
     """Invalid ids of sequences become steps, or don't count, as in the column."""
     sequence = fc.sequence_categorical_column_with_identity("i", 5)
     column = tpu_columns.embedding_column(sequence, 2, max_sequence_length=3, invalid_ids=policy)
@@ -74,11 +62,11 @@ def test_invalid_ids_of_tpu_sequences(policy, tmp_path):
         return tpu_columns.sequence_input_layer(features, [column])
 
     batch = {"i": Feature([[1, 9], [9, 2], [3], [9]], "sparse", tf.int64)}
-    check(build, batch, [column], tmp_path)
+    drawn.check(build, batch, [column])
 
 
 @pytest.mark.parametrize("policy", ["drop", "mod"])
-def test_weights_of_invalid_ids(policy, tmp_path):
+def test_weights_of_invalid_ids(policy):
     """Weights at other places than the ids go with them, also where invalid ids are dropped."""
     weighted = fc.weighted_categorical_column(fc.categorical_column_with_identity("i", 5), "w")
     column = tpu_columns.embedding_column(weighted, 2, "sum", invalid_ids=policy)
@@ -90,10 +78,10 @@ def test_weights_of_invalid_ids(policy, tmp_path):
         "i": Feature([[9, 1], [2, 9, 3], [4]], "sparse", tf.int64),
         "w": Feature([[0.5, 1.0, 2.0], [4.0], [8.0, 16.0]], "sparse", tf.float32),
     }
-    check(build, batch, [column], tmp_path)
+    drawn.check(build, batch, [column])
 
 
-def test_shared_tpu_sequences(tmp_path):
+def test_shared_tpu_sequences():
     """TPU columns that share a table, one of each kind of API, have one layer."""
     columns = tpu_columns.shared_embedding_columns(
         [words("a"), words("b")], 2, shared_embedding_collection_name="shared"
@@ -102,12 +90,56 @@ def test_shared_tpu_sequences(tmp_path):
     def build(features):
         return tpu_columns.input_layer(features, columns)
 
-    model = check(build, WORDS, columns, tmp_path)
+    model = drawn.check(build, WORDS, columns)
     assert list(model.conversion.variables) == ["shared"]
 
 
+FEW = {
+    "of unlike numbers": [["dog", "cow"], ["bee"], ["cow", "cow", "dog"]],
+    "in some examples": [["dog", "cow"], [], ["bee"]],
+    "in one example": [[], ["cow"], []],
+    "in no example": [[], [], []],
+}
+
+
+@pytest.mark.parametrize("case", FEW)
+@pytest.mark.parametrize("is_weighted", [True, False])
+def test_rows_of_few_ids(case, is_weighted):
+    """A step looks up the rows that columns look up: those of ids, and 0 for lack of any."""
+    columns, batch = [], {}
+    for combiner in ("sum", "mean"):
+        for safe in (True, False):
+            key = f"{combiner}_{safe}"
+            column, batch[key] = words(key), Feature(FEW[case], "sparse", tf.string)
+            if is_weighted:
+                column = fc.weighted_categorical_column(column, f"{key}_w")
+                weights = [[-1.0, 2.0, 0.0][: len(row)] for row in FEW[case]]
+                batch[f"{key}_w"] = Feature(weights, "sparse", tf.float32)
+            columns.append(
+                tpu_columns.embedding_column(column, 2, combiner, use_safe_embedding_lookup=safe)
+            )
+
+    def build(features):
+        return tpu_columns.input_layer(features, columns)
+
+    drawn.check(build, batch, columns)
+
+
+@pytest.mark.parametrize("case", FEW)
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_rows_of_few_steps(case, length):
+    """A step of training looks up the rows of the steps that the column has, and no more."""
+    sequence = fc.sequence_categorical_column_with_vocabulary_list("a", drawn.WORDS)
+    column = tpu_columns.embedding_column(sequence, 2, max_sequence_length=length)
+
+    def build(features):
+        return tpu_columns.sequence_input_layer(features, [column])
+
+    drawn.check(build, {"a": Feature(FEW[case], "sparse", tf.string)}, [column])
+
+
 @pytest.mark.parametrize("combiner", drawn.COMBINERS)
-def test_steps_of_several_ids(combiner, tmp_path):
+def test_steps_of_several_ids(combiner):
     """The ids of each step are combined, as in the column."""
     sequence = fc.sequence_categorical_column_with_hash_bucket("a", 7)
     column = fc.embedding_column(sequence, 2, combiner)
@@ -138,22 +170,22 @@ def test_a_compressed_vocabulary(oov, tmp_path):
             "b", path, 3, num_oov_buckets=oov, file_format="tfrecord_gzip"
         )
     )
-    check(keras_2().layers.DenseFeatures([column]), WORDS, [column], tmp_path)
+    drawn.check(keras_2().layers.DenseFeatures([column]), WORDS, [column])
 
 
-def test_unlike_uses_of_one_column(tmp_path):
+def test_unlike_uses_of_one_column():
     """One categorical column in several dense ones is read once, and its tables are apart."""
     column = words("a", num_oov_buckets=1)
     columns = [fc.embedding_column(column, 2), fc.indicator_column(column)]
-    model = check(keras_2().layers.DenseFeatures(columns), WORDS, columns, tmp_path)
+    model = drawn.check(keras_2().layers.DenseFeatures(columns), WORDS, columns)
     assert sorted(model.core.input) == ["a_ids", "a_weights"]
 
 
-def test_names_that_python_has_not(tmp_path):
+def test_names_that_python_has_not():
     """Keys that are no Python names, equal another one without their signs, or are reserved."""
     batch = dict.fromkeys(("a-b", "a.b", "class", "1", "numbers", "a_b_ids"), TEXTS)
     columns = [fc.embedding_column(words(key), 2) for key in batch]
-    check(keras_2().layers.DenseFeatures(columns), batch, columns, tmp_path)
+    drawn.check(keras_2().layers.DenseFeatures(columns), batch, columns)
 
 
 def test_the_core_is_saved(tmp_path):

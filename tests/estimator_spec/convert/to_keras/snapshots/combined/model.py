@@ -132,20 +132,37 @@ def weights_of(ids: tf.SparseTensor, weights: Any) -> tf.Tensor:
     return tf.cast(tf.gather_nd(as_matrix(weights), ids.indices), tf.float32)
 
 
-def padded(name: str, ids: tf.SparseTensor, weights: Any = None) -> dict[str, tf.Tensor]:
-    """Returns `<name>_ids` and `<name>_weights`, both [B, n]; 0 and 0.0 where there is no id.
+def padded(
+    name: str, ids: tf.SparseTensor, weights: Any = None, positive: bool = False, safe: bool = True
+) -> dict[str, tf.Tensor]:
+    """Returns `<name>_ids` and `<name>_weights`, both [B, n]; 0.0 where there is no id.
+
+    Some optimizers change each row that is looked up: there the ids are others that are, anyway.
 
     Args:
         name: of the column.
-        ids: negative ones are left out.
+        ids: [B, n], or [B, T, n] of steps; negative ones are left out.
         weights: the feature with their weights, or None for ones.
+        positive: whether ids with weights <= 0 are left out, too.
+        safe: whether row 0 is looked up for an example without ids, as TensorFlow's columns do.
     """
-    dense = tf.sparse.to_dense(ids, -1)
-    numbers = tf.cast(dense >= 0, tf.float32)
+    shape = ids.dense_shape
+    if not (safe and ids.shape.rank == 2 and ids.shape[-1]):
+        # A place for each example that looks up a row; none if no example does.
+        number = tf.reduce_prod(shape[:-1]) if safe else tf.size(ids.values, tf.int64)
+        width = tf.where(number > 0, tf.maximum(shape[-1], 1), 0)
+        shape = tf.concat([shape[:-1], [width]], 0)
+    dense = tf.sparse.to_dense(tf.SparseTensor(ids.indices, ids.values, shape), -1)
+    found, numbers = dense >= 0, 1.0
     if weights is not None:
-        given = ids.with_values(weights_of(ids, weights))
-        numbers = tf.where(dense >= 0, tf.sparse.to_dense(given), 0.0)
-    return {f"{name}_ids": tf.maximum(dense, 0), f"{name}_weights": numbers}
+        numbers = tf.sparse.to_dense(tf.SparseTensor(ids.indices, weights_of(ids, weights), shape))
+    if positive:
+        found &= numbers > 0.0
+    others = tf.reduce_max(tf.where(found, dense, 0), -1 if safe else None, keepdims=True)
+    return {
+        f"{name}_ids": tf.where(found, dense, others),
+        f"{name}_weights": tf.where(found, numbers, 0.0),
+    }
 
 
 def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) -> tf.Tensor:
@@ -218,9 +235,15 @@ def numeric(features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
 
 
 def categories(features: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Returns the ids of city, items_weighted_by_counts, with their weights."""
+    """Returns the ids of 3 columns, with their weights."""
     return {
         **padded("city", vocabulary_ids(to_sparse(features["city"]), CITY_VOCABULARY)),
+        **padded(
+            "items_weighted_by_counts_positive",
+            hash_ids(to_sparse(features["items"]), 50),
+            features["counts"],
+            positive=True,
+        ),
         **padded(
             "items_weighted_by_counts",
             hash_ids(to_sparse(features["items"]), 50),
@@ -394,11 +417,11 @@ def build_model(initializer: str = "uniform") -> keras.Model:
     age = keras.Input((1,), dtype="float32", name="age")
     city_ids = keras.Input((None,), dtype="int64", name="city_ids")
     city_weights = keras.Input((None,), dtype="float32", name="city_weights")
-    items_weighted_by_counts_ids = keras.Input(
-        (None,), dtype="int64", name="items_weighted_by_counts_ids"
+    items_weighted_by_counts_positive_ids = keras.Input(
+        (None,), dtype="int64", name="items_weighted_by_counts_positive_ids"
     )
-    items_weighted_by_counts_weights = keras.Input(
-        (None,), dtype="float32", name="items_weighted_by_counts_weights"
+    items_weighted_by_counts_positive_weights = keras.Input(
+        (None,), dtype="float32", name="items_weighted_by_counts_positive_weights"
     )
     spent = keras.Input((1,), dtype="float32", name="spent")
     age_bucketized_ids = keras.Input((None,), dtype="int64", name="age_bucketized_ids")
@@ -409,19 +432,22 @@ def build_model(initializer: str = "uniform") -> keras.Model:
     age_bucketized_X_city_weights = keras.Input(
         (None,), dtype="float32", name="age_bucketized_X_city_weights"
     )
+    items_weighted_by_counts_ids = keras.Input(
+        (None,), dtype="int64", name="items_weighted_by_counts_ids"
+    )
+    items_weighted_by_counts_weights = keras.Input(
+        (None,), dtype="float32", name="items_weighted_by_counts_weights"
+    )
     city_embedding = keras_rs.layers.EmbedReduce(
         32, 3, combiner="mean", name="city_embedding", embeddings_initializer=initializer
     )(city_ids, city_weights)
-    items_weighted_by_counts_weights_positive = keras.layers.ReLU()(
-        items_weighted_by_counts_weights,
-    )
     items_weighted_by_counts_embedding = keras_rs.layers.EmbedReduce(
         50,
         2,
         combiner="sqrtn",
         name="items_weighted_by_counts_embedding",
         embeddings_initializer=initializer,
-    )(items_weighted_by_counts_ids, items_weighted_by_counts_weights_positive)
+    )(items_weighted_by_counts_positive_ids, items_weighted_by_counts_positive_weights)
     input_layer = keras.layers.Concatenate(name="input_layer")(
         [age, city_embedding, items_weighted_by_counts_embedding, spent],
     )
@@ -463,13 +489,15 @@ def build_model(initializer: str = "uniform") -> keras.Model:
         "age": age,
         "city_ids": city_ids,
         "city_weights": city_weights,
-        "items_weighted_by_counts_ids": items_weighted_by_counts_ids,
-        "items_weighted_by_counts_weights": items_weighted_by_counts_weights,
+        "items_weighted_by_counts_positive_ids": items_weighted_by_counts_positive_ids,
+        "items_weighted_by_counts_positive_weights": items_weighted_by_counts_positive_weights,
         "spent": spent,
         "age_bucketized_ids": age_bucketized_ids,
         "age_bucketized_weights": age_bucketized_weights,
         "age_bucketized_X_city_ids": age_bucketized_X_city_ids,
         "age_bucketized_X_city_weights": age_bucketized_X_city_weights,
+        "items_weighted_by_counts_ids": items_weighted_by_counts_ids,
+        "items_weighted_by_counts_weights": items_weighted_by_counts_weights,
     }
     outputs = {
         "logits": summed_logits,
