@@ -110,6 +110,7 @@ def _leaves(column: Any) -> list[Any]:
 def _part(key: Any, plan: Plan) -> Any:
     if isinstance(key, str):
         plan.examples.setdefault(key, tf.io.VarLenFeature(tf.string))
+        plan.crossed.add(key)
         return feature(key)
     ids = read_ids(key, plan)
     if ids.weights is not None:

@@ -250,6 +250,49 @@ def optimizers() -> dict[str, Any]:
     return {kind.__name__: kind for kind in (RowsSummed, RowsLookedUp, *kinds)}
 
 
+@functools.cache
+def whole_gradients() -> dict[str, Any]:
+    """Returns the bases of optimizers in programs without TensorFlow, by name.
+
+    Gradients of tables have all rows on JAX and torch; rows that a step doesn't look up have zeros.
+    """
+    keras = load_extra("keras", EXTRA)
+
+    class RowsSummed:
+        """Takes gradients as JAX and torch have them: one sum for each row of a table."""
+
+        def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+            """Updates variables by gradients."""
+            convert = keras.ops.convert_to_tensor  # sums those of TensorFlow
+            whole = [gradient if gradient is None else convert(gradient) for gradient in grads]
+            super().apply(whole, trainable_variables)  # type: ignore[misc]
+
+    class RowsLookedUp(RowsSummed):
+        """Updates the rows of tables whose gradient isn't 0, and no others."""
+
+        slots: tuple[str, ...] = ()  # attributes with the slots of all variables
+
+        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+            """Updates a variable and its slots."""
+            ops, number = keras.ops, self._get_variable_index(variable)  # type: ignore[attr-defined]
+            lists = [getattr(self, name) for name in self.slots]
+            changed = [variables[number] for variables in lists if variables]
+            # TensorFlow's variables, which the optimizer gets on its backend, have a number.
+            is_table = variable.name.partition(":")[0].endswith("embeddings")
+            if not changed or not is_table:
+                super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
+                return
+            changed.append(variable)
+            before = [ops.copy(ops.convert_to_tensor(each)) for each in changed]
+            super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
+            rows = ops.any(ops.not_equal(gradient, 0), axis=-1, keepdims=True)
+            for each, old in zip(changed, before, strict=True):
+                new = ops.where(rows, ops.convert_to_tensor(each), old)
+                self.assign(each, new)  # type: ignore[attr-defined]
+
+    return {kind.__name__: kind for kind in (RowsSummed, RowsLookedUp)}
+
+
 def is_of_rows(gradient: Any) -> bool:
     """Returns whether a gradient is one of rows."""
     return isinstance(gradient, tf.IndexedSlices)
@@ -305,12 +348,13 @@ def mean_functions() -> dict[str, Any]:
     return {each.__name__: each for each in made}
 
 
-def definitions() -> dict[str, Any]:
+def definitions(with_tensorflow: bool = True) -> dict[str, Any]:
     """Returns all classes and functions that a program may have, by name, in their order."""
     made = (bias_layer(), sum_layer(), poisson_loss(), own_loss(), two_optimizers())
     return {
         **{each.__name__: each for each in (is_of_rows, sum_rows)},
         **optimizers(),
+        **({} if with_tensorflow else whole_gradients()),
         **{each.__name__: each for each in made},
         **mean_functions(),
     }

@@ -12,7 +12,7 @@ import keyword
 import re
 from typing import Any
 
-from estimator_spec.convert.keras_columns import keras_layers, preprocessing
+from estimator_spec.convert.keras_columns import keras_layers, readings
 from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call
 
 FEATURES, LABELS = Name("features"), Name("labels")
@@ -23,7 +23,9 @@ RESERVED = (
     *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
     *keras_layers.NAMES,
     *("zeros", "inputs", "HERE", "WEIGHTS", "TABLES", "CLASSES", "pathlib", "math", "Any"),
-    *(name for name in vars(preprocessing) if not name.startswith("__")),
+    *readings.TENSORFLOW.definitions(),
+    *readings.NUMPY.definitions(),
+    *("np", "re", "Callable", "Mapping", "NamedTuple", "Sequence", "farmhash", "FEATURES"),
     *("vocabulary_path", "numeric", "buckets", "categories", "crosses", "sequences"),
 )
 
@@ -144,6 +146,7 @@ class Plan:
         differences: what isn't equal.
         origins: how each column became layers.
         examples: tf.io's feature configuration by key.
+        crossed: keys of features that are crossed as they are, text or integers.
         vocabularies: words, or the path of their file, by the name of the file to be written.
         functions: functions of the program, by the name that the source has for them.
         loss: expressions of losses by output.
@@ -171,6 +174,7 @@ class Plan:
     differences: list[Difference] = dataclasses.field(default_factory=list)
     origins: list[Origin] = dataclasses.field(default_factory=list)
     examples: dict[str, Any] = dataclasses.field(default_factory=dict)
+    crossed: set[str] = dataclasses.field(default_factory=set)
     vocabularies: dict[str, Any] = dataclasses.field(default_factory=dict)
     functions: dict[str, Any] = dataclasses.field(default_factory=dict)
     loss: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert.keras_columns.expressions import Call, Given, Name, call
+from estimator_spec.convert.keras_columns.expressions import Call, Given, call
 from estimator_spec.convert.keras_columns.plan import Plan
 
 
@@ -73,8 +73,8 @@ def _file_of(column: Any, words: Any, size: int, plan: Plan) -> Call:
     return call("words_in_file", path, size, *_dtype(column))
 
 
-def _dtype(column: Any) -> tuple[Name, ...]:
-    return () if column.dtype == tf.string else (Name("tf.int64"),)
+def _dtype(column: Any) -> tuple[str, ...]:
+    return () if column.dtype == tf.string else ("int64",)
 
 
 def _check_size(column: Any, path: str, found: int) -> None:

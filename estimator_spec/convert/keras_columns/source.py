@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the source of a plan: `model.py` and `serve.py`, which need no line of this project."""
+"""Writes the source of a plan: `model.py`, which needs no line of this project."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import tensorflow as tf
+
 from estimator_spec.convert.keras_columns import (
     function_source,
     keras_layers,
-    preprocessing,
+    numpy_functions,
     training_source,
 )
 from estimator_spec.convert.keras_columns.expressions import (
@@ -24,7 +26,9 @@ from estimator_spec.convert.keras_columns.expressions import (
     names_in,
     render,
 )
+from estimator_spec.convert.keras_columns.kind import count
 from estimator_spec.convert.keras_columns.plan import FEATURES, Plan
+from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW, Reading
 from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
 
 _MODEL = '''\
@@ -71,9 +75,13 @@ WEIGHTS = HERE / "weights.keras"
 '''
 
 _ABOUT = """\
-`preprocess` reads raw features by TensorFlow ops, in tf.data or for serving. `build_model` makes a
+`preprocess` reads raw features by {reader}, {where}. `build_model` makes a
 model over the ids, weights and numbers that it returns: pure Keras 3, for any backend. Made by
-`python -m estimator_spec to-keras`; it is yours, and needs keras, keras_rs and tensorflow only."""
+`python -m estimator_spec to-keras`; it is yours, and needs keras, keras_rs and {needs} only."""
+_READERS = {
+    TENSORFLOW: ("TensorFlow ops", "in tf.data or for serving"),
+    NUMPY: ("NumPy", "without TensorFlow"),
+}
 
 _GROUPS = {
     "numeric": "Returns the numbers of {names}.",
@@ -84,12 +92,13 @@ _GROUPS = {
 }
 
 
-def write_model(plan: Plan, title: str) -> str:
+def write_model(plan: Plan, title: str, reading: Reading = TENSORFLOW) -> str:
     """Returns the text of `model.py`.
 
     Args:
         plan: the plan.
         title: what it is a model of, such as "census.py's LinearClassifier".
+        reading: how it reads features.
 
     Raises:
         ValueError: the source of a function of the program can't be written.
@@ -98,24 +107,33 @@ def write_model(plan: Plan, title: str) -> str:
         function_source.write_function(function, name, _what(name))
         for name, function in plan.functions.items()
     ]
+    if reading == NUMPY:
+        written = [
+            numpy_functions.in_numpy(text, _what(name))
+            for text, name in zip(written, plan.functions, strict=True)
+        ]
+        _check_losses(plan)
     written += [
         function_source.write_loss(function, name) for name, function in plan.losses.items()
     ]
-    groups = [_group(name, parts) for name, parts in plan.groups.items()]
+    groups = [_group(name, parts, reading) for name, parts in plan.groups.items()]
     training = training_source.write_training(plan)
     constants = _constants(plan)
+    if reading == NUMPY and plan.examples:
+        constants.append(f"FEATURES = {render(_kinds(plan), before=11, width=WIDTH)}")
     used = {name for part in _expressions(plan) for name in names_in(part)}
-    layers = _texts(keras_layers.definitions(), used)
-    helpers = _texts(_helpers(), used)
+    used |= {"read_features"} if reading == NUMPY and plan.examples else set()
+    layers = _texts(keras_layers.definitions(reading == TENSORFLOW), used)
+    helpers = _texts(reading.definitions(), used)
     body = "\n".join((*helpers, *constants, *groups, *layers, training, _build(plan)))
     text = _MODEL.format(
         title=title,
-        about=_ABOUT,
-        imports=_imports(body),
+        about=_ABOUT.format(**_about(reading)),
+        imports=_imports(body, reading),
         helpers="\n\n\n".join(helpers),
         constants="\n\n\n".join([*written, *constants]).strip(),
         groups="\n\n\n".join(groups),
-        preprocess=_preprocess(plan),
+        preprocess=_preprocess(plan, reading),
         layers="\n\n\n".join(layers),
         build=_build(plan),
         training=training,
@@ -144,14 +162,45 @@ def _expressions(plan: Plan) -> list[Any]:
     ]
 
 
-def _imports(body: str) -> str:
+def _about(reading: Reading) -> dict[str, str]:
+    reader, where = _READERS[reading]
+    return {"reader": reader, "where": where, "needs": reading.needs}
+
+
+def _check_losses(plan: Plan) -> None:
+    """Raises a ValueError if the program has a loss function of its own."""
+    for name, function in plan.losses.items():
+        raise ValueError(
+            f"the loss_fn {getattr(function, '__name__', name)!r} is a function of TensorFlow's "
+            "tensors, which nothing calls without TensorFlow. Use a loss of the head, or convert "
+            "without --without-tensorflow."
+        )
+
+
+def _kinds(plan: Plan) -> dict[str, tuple[str, int | None]]:
+    """Returns what `read_features` checks: of each feature the kind, and its numbers if dense."""
+    kinds: dict[str, tuple[str, int | None]] = {}
+    for key, example in sorted(plan.examples.items()):
+        if hasattr(example, "default_value"):  # a normalizer may change the shape
+            is_plain = f"{key}_normalizer" not in plan.functions
+            kinds[key] = ("numbers", count(example.shape) if is_plain else None)
+        elif example.dtype == tf.string:
+            kinds[key] = ("words" if key in plan.crossed else "text", None)
+        else:
+            kinds[key] = ("integers" if example.dtype.is_integer else "numbers", None)
+    return kinds
+
+
+def _imports(body: str, reading: Reading) -> str:
     names = set(_names([body]))
     abstract = [name for name in ("Callable", "Mapping", "Sequence") if name in names]
     abstract = sorted({*abstract, "Mapping"})
     standard = [f"import {name}" for name in ("math",) if name in names]
-    standard += ["import pathlib", f"from collections.abc import {', '.join(abstract)}"]
-    standard += ["from typing import Any"]
-    third = ["import keras", "import tensorflow as tf"]
+    standard += ["import pathlib", *(["import re"] if "re" in names else [])]
+    standard += [f"from collections.abc import {', '.join(abstract)}"]
+    typing = sorted({"Any", "NamedTuple"} & {"Any", *names})
+    standard += [f"from typing import {', '.join(typing)}"]
+    third = ["import keras", reading.imports]
     if "keras_rs" in names:
         third.insert(1, "import keras_rs")
     return "\n".join([*standard, "", *sorted(third)])
@@ -175,15 +224,6 @@ def _texts(definitions: Mapping[str, Any], used: set[str]) -> list[str]:
     return [text.rstrip() for name, text in texts.items() if name in needed]
 
 
-def _helpers() -> dict[str, Any]:
-    """Returns the functions of `preprocessing` by name."""
-    return {
-        name: value
-        for name, value in vars(preprocessing).items()
-        if inspect.isfunction(value) and value.__module__ == preprocessing.__name__
-    }
-
-
 def _constants(plan: Plan) -> list[str]:
     lines = []
     if plan.vocabularies:
@@ -205,7 +245,7 @@ def _constants(plan: Plan) -> list[str]:
     return [*lines, "\n".join(tables)]
 
 
-def _group(name: str, parts: list[Any]) -> str:
+def _group(name: str, parts: list[Any], reading: Reading) -> str:
     expression = parts[0] if len(parts) == 1 else Merged(tuple(parts))
     if all(isinstance(part, dict) for part in parts):
         expression = {key: value for part in parts for key, value in part.items()}
@@ -213,7 +253,7 @@ def _group(name: str, parts: list[Any]) -> str:
     docstring = _GROUPS[name].format(names=keys)
     if len(docstring) > WIDTH - 10:
         docstring = _GROUPS[name].format(names=f"{len(_group_names(parts))} columns")
-    signature = f"{name}(features: Mapping[str, Any]) -> dict[str, tf.Tensor]"
+    signature = f"{name}(features: Mapping[str, Any]) -> dict[str, {reading.array}]"
     return function_text(signature, docstring, [statement("return", expression)])
 
 
@@ -224,13 +264,17 @@ def _group_names(parts: list[Any]) -> list[str]:
     return names
 
 
-def _preprocess(plan: Plan) -> str:
+def _preprocess(plan: Plan, reading: Reading) -> str:
     parts = tuple(call(name, FEATURES) for name in plan.groups)
     expression = parts[0] if len(parts) == 1 else Merged(parts)
+    lines = [statement("return", expression)]
+    if reading == NUMPY and plan.examples:
+        lines.insert(0, "features = read_features(features, FEATURES)")
+    users = "for tf.data and for the model" if reading == TENSORFLOW else "for the model"
     return function_text(
-        "preprocess(features: Mapping[str, Any]) -> dict[str, tf.Tensor]",
-        "Returns the ids, weights and numbers of raw features, for tf.data and for the model.",
-        [statement("return", expression)],
+        f"preprocess(features: Mapping[str, Any]) -> dict[str, {reading.array}]",
+        f"Returns the ids, weights and numbers of raw features, {users}.",
+        lines,
     )
 
 
@@ -250,64 +294,3 @@ def _build(plan: Plan) -> str:
     argument = 'initializer: str = "uniform"' if has_tables else ""
     signature = f"build_model({argument}) -> keras.Model"
     return function_text(signature, "Returns a new model over what `preprocess` returns.", lines)
-
-
-_SERVE = '''\
-"""Exports the model as a SavedModel that takes serialized tf.Examples: serve.py DIRECTORY."""
-
-from __future__ import annotations
-
-import sys
-from typing import Any
-
-import keras
-import tensorflow as tf
-
-import model as columns
-
-EXAMPLES = {examples}
-
-
-def export(directory: str) -> None:
-    """Writes a SavedModel with the signature `serve`."""
-    trained = keras.models.load_model(columns.WEIGHTS, compile=False)
-    archive = keras.export.ExportArchive()
-    archive.track(trained)
-    for table in columns.TABLES:
-        archive.track(table)
-
-    def serve(examples: Any) -> Any:
-        features = tf.io.parse_example(examples, EXAMPLES)
-        return {outputs}
-
-    signature = [tf.TensorSpec([None], tf.string, name="examples")]
-    archive.add_endpoint("serve", serve, signature)
-    archive.write_out(directory)
-
-
-if __name__ == "__main__":
-    export(sys.argv[1])
-'''
-
-
-def write_serving(plan: Plan) -> str:
-    """Returns the text of `serve.py`."""
-    examples = {key: _example(value) for key, value in sorted(plan.examples.items())}
-    if not examples:
-        examples = {"any": call("tf.io.VarLenFeature", Name("tf.int64"))}
-    outputs = "trained(columns.preprocess(features))"
-    if any(each.of_classes is not None for each in plan.objectives):
-        outputs = f"columns.with_classes({outputs})"
-    return _SERVE.format(examples=render(examples, before=11, width=WIDTH), outputs=outputs)
-
-
-def _example(feature: Any) -> Call:
-    dtype = Name(f"tf.{feature.dtype.name}")
-    if not hasattr(feature, "default_value"):
-        return call("tf.io.VarLenFeature", dtype)
-    default = () if feature.default_value is None else (_plain(feature.default_value),)
-    return call("tf.io.FixedLenFeature", list(feature.shape), dtype, *default)
-
-
-def _plain(value: Any) -> Any:
-    return [_plain(part) for part in value] if isinstance(value, (list, tuple)) else value

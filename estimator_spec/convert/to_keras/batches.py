@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,9 +53,28 @@ class Batch(NamedTuple):
 
     def label_tensors(self) -> Any:
         """Returns the labels as tensors: those of several heads by name."""
-        if isinstance(self.labels, dict):
-            return {key: _as_tensor(value) for key, value in self.labels.items()}
-        return _as_tensor(self.labels)
+        return _each(_as_tensor, self.labels)
+
+    def arrays(self) -> dict[str, Any]:
+        """Returns the features as arrays, lists of lists and `SparseTensorValue`s."""
+        return {key: _as_array(value) for key, value in self.features.items()}
+
+    def label_arrays(self) -> Any:
+        """Returns the labels as arrays: those of several heads by name."""
+        return _each(_as_array, self.labels)
+
+
+def _each(convert: Callable[[Any], Any], labels: Any) -> Any:
+    if isinstance(labels, dict):
+        return {key: convert(value) for key, value in labels.items()}
+    return convert(labels)
+
+
+def _as_array(value: Any) -> Any:
+    """Returns a value as programs without TensorFlow take it: ragged ones are lists of lists."""
+    if isinstance(value, tf1.ragged.RaggedTensorValue):
+        return value.to_list()
+    return value
 
 
 class Feeding(tf1.train.SessionRunHook):

@@ -21,12 +21,15 @@ writes into DIR, which must be new or empty:
   serve.py       exports a SavedModel of tf.Examples
   report.md      how each column became layers, what isn't equal, the comparison
   report.html    the same with pictures
+With --without-tensorflow model.py reads features by NumPy, serve.py predicts TFRecord files, and
+there are records.py, which reads those, and check.py, which compares with the estimator anew.
 
 examples:
   to-keras census.py --model_dir=/models/census --output census_keras
   to-keras -m trainer.task --job-dir=/models/census --output census_keras
   to-keras --checkpoint /models/census/model.ckpt-900 --output census_keras census.py
   to-keras ctr.py --embeddings distributed --output ctr_keras
+  to-keras census.py --without-tensorflow --output census_torch
   to-keras --run-option=--cpu --output out -- train.py --steps=100
 
 Options of the command may come before SCRIPT or after the program's arguments. All that the program
@@ -70,6 +73,11 @@ def _parser() -> argparse.ArgumentParser:
         choices=("layers", "distributed"),
         default="layers",
         help="tpu_columns' embeddings: a layer each, or one keras_rs.layers.DistributedEmbedding",
+    )
+    add(
+        "--without-tensorflow",
+        action="store_true",
+        help="write a program for Keras on torch or JAX, which needs no TensorFlow",
     )
     add(
         "--tolerance",

@@ -14,9 +14,11 @@ import tensorflow as tf
 
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.stages import Tolerance, parse_rule
-from estimator_spec.convert.keras_columns import keras_layers
+from estimator_spec.convert.keras_columns import keras_layers, readings
+from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.convert.to_keras import batches, first_use, proof, report, training, written
 from estimator_spec.convert.to_keras.checkpoint_files import link_checkpoint
+from estimator_spec.convert.to_keras.recording import Recording
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.common import own_files
 from estimator_spec.core.common.terminal import format_table
@@ -52,6 +54,8 @@ def run(options: argparse.Namespace, program: list[str]) -> int:
 
 def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
     keras_layers.check_versions()
+    if options.without_tensorflow:
+        load_extra("farmhash", "without-tensorflow")
     rules = [parse_rule(text) for text in options.tolerance]
     output = os.path.realpath(options.output)  # of a link, where it leads
     if os.path.lexists(output) and (not os.path.isdir(output) or os.listdir(output)):
@@ -84,7 +88,9 @@ def _write(
     shown: str,
 ) -> Comparison:
     name = os.path.basename(run_program.parse(program).program)
-    sources = written.plan_program(use, checkpoint, name, shown, options.embeddings)
+    reading = readings.NUMPY if options.without_tensorflow else readings.TENSORFLOW
+    sources = written.plan_program(use, checkpoint, name, shown, options.embeddings, reading)
+    recording = Recording()
     more = 0 if options.no_training else training.STEPS
     trained = batches.read_batches(use, max(options.batches, more))
     found = trained[: options.batches]
@@ -99,7 +105,9 @@ def _write(
     temporary = unfinished.path
     try:
         module, model = written.write_program(sources, temporary)
-        result = proof.compare(use, sources, module, model, found, rules, trained[:more])
+        result = proof.compare(use, sources, module, model, found, rules, trained[:more], recording)
+        if reading == readings.NUMPY:
+            own_files.write_file(os.path.join(temporary, "check.npz"), recording.to_bytes())
         text = report.markdown(use, sources, result)
         own_files.write_file(os.path.join(temporary, "report.md"), text.encode())
         report.make_page(sources, result).write(os.path.join(temporary, "report.html"))

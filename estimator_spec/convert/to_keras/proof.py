@@ -22,6 +22,7 @@ from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.convert.to_keras import training
 from estimator_spec.convert.to_keras.batches import Batch, Feeding
 from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.convert.to_keras.recording import Recording
 from estimator_spec.convert.to_keras.written import Sources
 from estimator_spec.core.driver.estimator_base import copy_with
 
@@ -44,6 +45,7 @@ def compare(
     batches: list[Batch],
     rules: list[tuple[str, Tolerance]],
     training_batches: Sequence[Batch] = (),
+    recording: Recording | None = None,
 ) -> Comparison:
     """Compares an estimator and the written model on batches.
 
@@ -56,8 +58,11 @@ def compare(
         rules: tolerances by name, as those of `compare`.
         training_batches: batches of the program's own for further steps of training, after which
             the model isn't the checkpoint's; empty: training isn't compared.
+        recording: gets the batches, and what the estimator gives for them.
     """
     tolerances = Tolerances(*RULES, *rules)
+    recording = recording or Recording()
+    recording.stated = _stated(sources.plan, "the metrics")
     items: list[Item] = []
     notes = [] if batches else ["The program gave no input."]
 
@@ -69,7 +74,7 @@ def compare(
     for batch in batches:
         before = len(items)
         try:
-            for stage, arrays in _outputs(use, sources, module, model, batch):
+            for stage, arrays in _outputs(use, sources, module, model, batch, recording):
                 add(stage, f"{batch.name}: ", arrays)
         except EstimatorRefusesError as error:
             if not batch.is_made:
@@ -80,11 +85,14 @@ def compare(
     # Keras' loss of several batches is another mean where their sizes differ; the report says so.
     own = [batch for batch in own if batch.size == own[0].size]
     if use.model is not None and own:
-        add(Stage.METRICS, "", _metrics(use, sources, module, model, own))
+        add(Stage.METRICS, "", _metrics(use, sources, module, model, own, recording))
     if training_batches:
-        more = training.compare(use, sources, module, model, training_batches, tolerances)
+        more = training.compare(
+            use, sources, module, model, training_batches, tolerances, recording
+        )
         items += more[0]
         notes += more[1]
+    recording.notes = list(notes)
     items.sort(key=lambda item: list(Stage).index(item.stage))
     old_side = Side(sources.shown, f"TensorFlow {tf.__version__}")
     return Comparison(old_side, Side("model.py"), tuple(items), tuple(notes))
@@ -102,17 +110,17 @@ class EstimatorRefusesError(ValueError):
 
 
 def _outputs(
-    use: Use, sources: Sources, module: Any, model: Any, batch: Batch
+    use: Use, sources: Sources, module: Any, model: Any, batch: Batch, recording: Recording
 ) -> Iterator[tuple[Stage, Iterator[tuple[str, Any, Any]]]]:
     """Yields what the columns, and the model, give for a batch."""
-    inputs = module.preprocess(batch.tensors())
-    yield Stage.FORWARD_PASS, _columns(use, sources, model, inputs, batch)
+    inputs = module.preprocess(sources.inputs(batch)[0])
+    yield Stage.FORWARD_PASS, _columns(use, sources, model, inputs, batch, recording)
     if use.model is not None:
-        yield Stage.PREDICTIONS, _predictions(use, sources, module, model, batch)
+        yield Stage.PREDICTIONS, _predictions(use, sources, module, model, batch, recording)
 
 
 def _columns(
-    use: Use, sources: Sources, model: Any, inputs: Any, batch: Batch
+    use: Use, sources: Sources, model: Any, inputs: Any, batch: Batch, recording: Recording
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields what each column gives in a graph of columns, and in the written model."""
     import keras  # of the written model
@@ -120,6 +128,7 @@ def _columns(
     if use.model is None:
         columns = assembly.check_columns(use.columns)
         expected = _run(functools.partial(_feature_layers, columns), sources, batch)
+        recording.add_outputs(batch, expected)
         found = model(inputs)
         found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
         for name in {**expected, **found}:
@@ -226,7 +235,7 @@ def _stored_name(name: str, sources: Sources) -> str:
 
 
 def _predictions(
-    use: Use, sources: Sources, module: Any, model: Any, batch: Batch
+    use: Use, sources: Sources, module: Any, model: Any, batch: Batch, recording: Recording
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the predictions of both."""
 
@@ -243,14 +252,20 @@ def _predictions(
     whole.close()
     # An estimator with several heads has tuples for names.
     expected = {"/".join(k) if isinstance(k, tuple) else k: v for k, v in expected.items()}
-    outputs = model(module.preprocess(batch.tensors()))
+    recording.add_outputs(batch, expected)
+    outputs = model(module.preprocess(sources.inputs(batch)[0]))
     if hasattr(module, "with_classes"):
         outputs = module.with_classes(outputs)
     yield from _partners(sources.plan, "the predictions", expected, outputs)
 
 
 def _metrics(
-    use: Use, sources: Sources, module: Any, model: Any, batches: Sequence[Batch]
+    use: Use,
+    sources: Sources,
+    module: Any,
+    model: Any,
+    batches: Sequence[Batch],
+    recording: Recording,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the loss and the metrics of both."""
     feeding = Feeding(batches)
@@ -265,10 +280,12 @@ def _metrics(
     model.reset_metrics()
     results: dict[str, Any] = {}
     for batch in batches:
-        given = module.training_batch(batch.tensors(), batch.label_tensors())
+        given = module.training_batch(*sources.inputs(batch))
         results = model.test_step(given)  # test_on_batch has the metrics of one batch only
-    found = {_metric_name(sources.plan, name, expected): value for name, value in results.items()}
+    names = {name: _metric_name(sources.plan, name, expected) for name in results}
+    found = {names[name]: value for name, value in results.items()}
     del expected["global_step"]
+    recording.add_metrics(batches, expected, names)
     yield from _partners(sources.plan, "the metrics", expected, found)
 
 
@@ -283,16 +300,21 @@ def _metric_name(plan: Plan, name: str, expected: Container[str]) -> str:
     return name
 
 
-def _partners(
-    plan: Plan, what: str, old: Mapping[str, Any], new: Mapping[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yields the values of both sides by name, but for those that the plan says aren't equal."""
-    stated = {
-        "/".join(filter(None, (difference.what, objective.head)))
+def _stated(plan: Plan, what: str) -> dict[str, str]:
+    """Returns how values differ that the plan says aren't equal, by name."""
+    return {
+        "/".join(filter(None, (difference.what, objective.head))): difference.text
         for difference in plan.differences
         for objective in plan.objectives
         if difference.column in (what, f"{what} of {objective.head}")
     }
+
+
+def _partners(
+    plan: Plan, what: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the values of both sides by name, but for those that the plan says aren't equal."""
+    stated = _stated(plan, what)
     for name in {**old, **new}:
         if name not in stated:
             yield name, old.get(name), new.get(name)

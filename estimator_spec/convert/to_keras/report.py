@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from estimator_spec import checkpoints
 from estimator_spec.compare import page, text
 from estimator_spec.compare.comparison import Comparison
+from estimator_spec.convert.keras_columns.readings import TENSORFLOW
 from estimator_spec.convert.to_keras.first_use import Use
 from estimator_spec.convert.to_keras.written import Sources
 from estimator_spec.core.common.html_page import Bar, Page
@@ -28,6 +29,28 @@ outputs = trained(model.preprocess(features))
 `python serve.py DIRECTORY` exports a SavedModel that takes serialized tf.Examples. Under
 `KERAS_BACKEND=jax` or `torch`, map `preprocess` over a `tf.data.Dataset`; the model itself needs no
 TensorFlow.
+"""
+
+_USE_BY_NUMPY = """\
+## How to use it
+
+With keras, keras-rs, numpy, pyfarmhash, protobuf and torch or JAX, without TensorFlow:
+
+```python
+import os
+
+os.environ["KERAS_BACKEND"] = "torch"   # or "jax"
+import keras
+import model                     # model.py of this directory
+
+trained = keras.models.load_model(model.WEIGHTS)
+outputs = trained(model.preprocess(features))   # arrays; lists of lists are ragged
+{compiled}trained.fit(model.training_batch(*batch) for batch in batches)   # goes on
+```
+
+`python serve.py FILES` predicts serialized tf.Examples of TFRecord files; `records.py` reads them.
+`python check.py` compares with what the estimator gave here, recorded in `check.npz`, on the
+backend that it runs on: inputs of the program are in that file.
 """
 
 _OWN_OPTIMIZER = "model.compile_model(trained, keras.optimizers.Adam(0.001))   # of your choice\n"
@@ -69,6 +92,7 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
     variables = [(f"`{v.layer}.{v.attribute}`", f"`{n}`") for v, n in sources.found.items()]
     without_optimizer = use.model is not None and sources.plan.optimizer is None
     compiled = _OWN_OPTIMIZER if without_optimizer else ""
+    how = _USE if sources.reading == TENSORFLOW else _USE_BY_NUMPY
     parts = [
         "# Feature columns to Keras 3",
         f"Checkpoint: `{sources.shown}`. {result.headline}",
@@ -82,7 +106,7 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
         *result.remarks,
         "## Where each value comes from",
         _table(("in Keras", "in the checkpoint"), variables),
-        *([_USE.strip().format(compiled=compiled)] if use.model is not None else _rest(sources)),
+        *([how.strip().format(compiled=compiled)] if use.model is not None else _rest(sources)),
     ]
     return "\n\n".join(parts) + "\n"
 

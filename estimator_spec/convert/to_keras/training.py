@@ -24,6 +24,7 @@ from estimator_spec.convert.keras_columns import trained_values
 from estimator_spec.convert.to_keras.batches import Batch, Feeding
 from estimator_spec.convert.to_keras.checkpoint_files import link_checkpoint
 from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.convert.to_keras.recording import Recording
 from estimator_spec.convert.to_keras.written import Sources
 from estimator_spec.core.checkpoints import state_file
 from estimator_spec.core.checkpoints.bundle import Checkpoint
@@ -45,6 +46,7 @@ def compare(
     model: Any,
     batches: Sequence[Batch],
     tolerances: Tolerances,
+    recording: Recording,
 ) -> tuple[list[Item], list[str]]:
     """Trains an estimator and the written model on the same batches, and compares the two.
 
@@ -55,6 +57,7 @@ def compare(
         model: the trained model, with the checkpoint's slots; it goes on training.
         batches: batches of the program's own; they are repeated if there are less than steps.
         tolerances: bounds of what agrees.
+        recording: gets the batches and the estimator's losses.
 
     Returns:
         The items, and notes on what wasn't compared.
@@ -67,6 +70,7 @@ def compare(
             trained = train_estimator(use, sources, batches, directory)
         except Exception as error:  # of the program's model or data, of any class
             return [_failure("the estimator", error)], []
+        recording.add_training(trained.batches, trained.losses)
         return compare_with(trained, sources, module, model, tolerances), []
 
 
@@ -110,7 +114,7 @@ def compare_with(
 ) -> list[Item]:
     """Trains the written model, and compares it with the estimator; arguments as `compare`."""
     try:
-        losses = _train_model(module, model, trained.batches)
+        losses = _train_model(sources, module, model, trained.batches)
     except Exception as error:  # of the written program, of any class
         return [_failure("model.py", error)]
     items = [compare_series(_TITLE, trained.losses, losses, tolerances)]
@@ -168,14 +172,14 @@ class _Recording(Feeding):
         super().after_run(run_context, run_values)
 
 
-def _train_model(module: Any, model: Any, batches: Sequence[Batch]) -> np.ndarray:
+def _train_model(sources: Sources, module: Any, model: Any, batches: Sequence[Batch]) -> np.ndarray:
     """Trains the written model; returns the losses."""
     _keep_all(model)
     model.run_eagerly, model.jit_compile = True, False
     losses = []
     for batch in batches:
         model.reset_metrics()
-        given = module.training_batch(batch.tensors(), batch.label_tensors())
+        given = module.training_batch(*sources.inputs(batch))
         losses.append(model.train_on_batch(*given, return_dict=True)["loss"])
     return np.array(losses, np.float32)
 

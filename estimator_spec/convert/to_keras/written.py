@@ -15,10 +15,15 @@ from estimator_spec.convert.keras_columns import (
     assembly,
     canned_models,
     distributed,
+    readings,
+    records,
+    serving_source,
     source,
     trained_values,
 )
 from estimator_spec.convert.keras_columns.plan import Plan, Variable
+from estimator_spec.convert.to_keras import check
+from estimator_spec.convert.to_keras.batches import Batch
 from estimator_spec.convert.to_keras.first_use import Use
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.common import own_files
@@ -36,6 +41,7 @@ class Sources(NamedTuple):
         found: the checkpoint's variables.
         texts: texts of files by name.
         shown: what the user calls the checkpoint.
+        reading: how the program reads features.
     """
 
     plan: Plan
@@ -43,10 +49,22 @@ class Sources(NamedTuple):
     found: dict[Variable, str]
     texts: dict[str, str]
     shown: str = ""
+    reading: readings.Reading = readings.TENSORFLOW
+
+    def inputs(self, batch: Batch) -> tuple[dict[str, Any], Any]:
+        """Returns the features and labels of a batch as the program takes them."""
+        if self.reading == readings.TENSORFLOW:
+            return batch.tensors(), batch.label_tensors()
+        return batch.arrays(), batch.label_arrays()
 
 
 def plan_program(
-    use: Use, checkpoint: str, program: str, shown: str, embeddings: str = distributed.LAYERS
+    use: Use,
+    checkpoint: str,
+    program: str,
+    shown: str,
+    embeddings: str = distributed.LAYERS,
+    reading: readings.Reading = readings.TENSORFLOW,
 ) -> Sources:
     """Plans the model of an estimator and its files; writes nothing.
 
@@ -56,6 +74,7 @@ def plan_program(
         program: name of the program.
         shown: what the user calls the checkpoint.
         embeddings: one of `distributed.EMBEDDINGS`.
+        reading: how the program reads features.
 
     Raises:
         ValueError: something has no Keras counterpart, or no source.
@@ -71,10 +90,17 @@ def plan_program(
             distributed.add_embeddings(plan, columns, use.spec)
         assembly.add_layer(plan, columns, None, 1, "sum")
         title = f"the feature columns of {program}"
-    texts = {"model.py": source.write_model(plan, title), "serve.py": source.write_serving(plan)}
+    texts = {
+        "model.py": source.write_model(plan, title, reading),
+        "serve.py": serving_source.write_serving(plan, reading),
+    }
+    if reading == readings.NUMPY:
+        for module in (records, check):
+            _, _, text = inspect.getsource(module).partition("\n")  # without the license's line
+            texts[f"{module.__name__.rpartition('.')[2]}.py"] = text
     found = trained_values.find_variables(plan, checkpoint)
     with Checkpoint(checkpoint) as opened:
-        return Sources(plan, opened.prefix, found, texts, os.fspath(shown))
+        return Sources(plan, opened.prefix, found, texts, os.fspath(shown), reading)
 
 
 def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:

@@ -16,7 +16,12 @@ import estimator_spec
 import forking_python
 import tpu_columns
 from estimator_spec import __main__ as command_line
-from estimator_spec.convert.keras_columns import assembly, canned_models, source
+from estimator_spec.convert.keras_columns import (
+    assembly,
+    canned_models,
+    serving_source,
+    source,
+)
 from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.heads import BinaryClassHead
 
@@ -76,7 +81,7 @@ def test_what_is_written(make, file, request):
     if file == "model.py":
         text = source.write_model(plan, f"the test {make.__name__}")
     else:
-        text = source.write_serving(plan)
+        text = serving_source.write_serving(plan)
     if os.environ.get("TPU_COLUMNS_WRITE_SNAPSHOTS"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads raw features as `preprocessing` does, by NumPy and pyfarmhash: no TensorFlow.
+
+Functions have the names, arguments and results of those of `preprocessing`, with arrays and
+`Sparse` for tensors. Programs of `to-keras --without-tensorflow` have copies of what they use.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from estimator_spec.convert.keras_columns.numpy_features import (
+    Sparse,
+    as_array,
+    batch_size,
+    concatenated,
+    fingerprints,
+    hash_buckets,
+    type_name,
+)
+
+
+def to_sparse(feature: Any) -> Sparse:
+    """Returns a categorical feature as sparse values.
+
+    "" and -1 of a dense array mean that there is no value; in a sparse or ragged one they are
+    values.
+    """
+    if isinstance(feature, Sparse):
+        return feature
+    feature = as_matrix(feature)
+    present = feature != (b"" if feature.dtype == object else -1)
+    return Sparse(np.argwhere(present), feature[present], feature.shape)
+
+
+def as_matrix(feature: Any) -> np.ndarray:
+    """Returns a dense feature with a second axis, if it has none."""
+    feature = np.asarray(feature)
+    return feature[:, np.newaxis] if feature.ndim == 1 else feature
+
+
+def hash_ids(values: Sparse, buckets: int) -> Sparse:
+    """Returns the hash buckets of strings or integers."""
+    return values.with_values(hash_buckets(values.values, buckets))
+
+
+class Vocabulary:
+    """Ids of words.
+
+    Args:
+        words: bytes or integers; their ids are their positions.
+        oov_buckets: number of ids after the vocabulary's, by hash, for other words.
+        default: the id of other words, if there are no such buckets.
+    """
+
+    def __init__(self, words: Sequence[Any], oov_buckets: int, default: int) -> None:
+        self._ids = {word: number for number, word in enumerate(words)}
+        if len(self._ids) < len(words):
+            double = next(word for number, word in enumerate(words) if self._ids[word] != number)
+            raise ValueError(f"The vocabulary has the word {double!r} twice.")
+        self._of_text = isinstance(words[0], bytes)
+        self._oov_buckets, self._default = oov_buckets, default
+
+    def lookup(self, words: np.ndarray) -> np.ndarray:
+        """Returns ids, int64, of the shape of the words."""
+        if words.size and (words.dtype == object) != self._of_text:
+            own, first = "text" if self._of_text else "integers", next(iter(self._ids))
+            raise ValueError(
+                f"The vocabulary of {first!r}, … is {own}, and the feature {type_name(words)}."
+            )
+        flat, default = words.ravel(), -1 if self._oov_buckets else self._default
+        ids = np.array([self._ids.get(word, default) for word in flat.tolist()], np.int64)
+        if self._oov_buckets:
+            other = np.flatnonzero(ids < 0)
+            ids[other] = len(self._ids) + hash_buckets(flat[other], self._oov_buckets)
+        return ids.reshape(words.shape)
+
+
+def vocabulary_table(initializer: Any, oov_buckets: int = 0, default: int = -1) -> Any:
+    """Returns the lookup table of a vocabulary.
+
+    Args:
+        initializer: its words.
+        oov_buckets: number of ids after the vocabulary's, by hash, for other words.
+        default: the id of other words, if there are no such buckets.
+    """
+    return Vocabulary(initializer, oov_buckets, default)
+
+
+def words_in_order(words: Sequence[str] | Sequence[bytes] | Sequence[int]) -> Any:
+    """Returns the words of a vocabulary whose ids are their positions."""
+    return [word.encode() if isinstance(word, str) else word for word in words]
+
+
+def words_in_file(path: str, size: int, dtype: str = "string") -> Any:
+    """Returns the words of a vocabulary that is the first lines of a file."""
+    with open(path, "rb") as file:
+        lines = file.read().split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    words: list[Any] = [line.removesuffix(b"\r") for line in lines[:size]]
+    if len(words) < size:
+        raise ValueError(f"{path} has {len(words)} lines, and the vocabulary's size is {size}.")
+    form = rb"[^\n]+" if dtype == "string" else rb"\s*[+-]?[0-9]+\s*"
+    for number, word in enumerate(words, 1):
+        if not re.fullmatch(form, word):
+            raise ValueError(f"{path}, line {number}: {word!r} is no {dtype}.")
+    return words if dtype == "string" else [int(word) for word in words]
+
+
+def vocabulary_ids(values: Sparse, table: Any) -> Sparse:
+    """Returns the ids of words."""
+    return values.with_values(table.lookup(values.values))
+
+
+def identity_ids(values: Sparse, buckets: int, default: int | None = None) -> Sparse:
+    """Returns ids; those outside of [0, buckets) become the default, if there is one."""
+    ids = values.values.astype(np.int64)
+    if default is None:
+        return values.with_values(ids)._replace(rows_of_table=buckets)
+    return values.with_values(np.where((ids >= 0) & (ids < buckets), ids, default))
+
+
+def numbers(feature: Any, size: int, normalizer: Callable[[Any], Any] | None = None) -> np.ndarray:
+    """Returns a numeric feature, [B, size]; the normalizer gets the feature as it is."""
+    feature = as_matrix(feature)
+    with np.errstate(all="ignore"):  # NaN and infinity are numbers, as in TensorFlow
+        if normalizer is not None:
+            feature = normalizer(feature)
+        return np.asarray(feature).astype(np.float32).reshape(-1, size)
+
+
+def buckets_of(values: np.ndarray, boundaries: Sequence[float]) -> np.ndarray:
+    """Returns the bucket of each number, int32, [B, k]; NaN is in the last one.
+
+    Numbers below 1.18e-38, the least normal one, are 0, as in the threads of TensorFlow.
+    """
+    ends = np.asarray(boundaries, np.float32)
+    least = np.finfo(np.float32).tiny
+    ends, values = (np.where(np.abs(each) < least, np.float32(0), each) for each in (ends, values))
+    return np.searchsorted(ends, values, "right").astype(np.int32)
+
+
+def bucket_ids(buckets: np.ndarray, size: int) -> Sparse:
+    """Returns buckets as ids: of the k numbers of an example, each has buckets of its own."""
+    ids = buckets.astype(np.int64) + size * np.arange(buckets.shape[1])
+    return Sparse(np.argwhere(np.ones(ids.shape, bool)), ids.ravel(), ids.shape)
+
+
+def cross_ids(parts: Sequence[Any], buckets: int, hash_key: int | None = None) -> Sparse:
+    """Returns the hash buckets of all combinations of an example's values.
+
+    Args:
+        parts: features, in which "" and -1 are values, and sparse ids. As in TensorFlow, sparse
+            ones come first, and the values of the last one change fastest.
+        buckets: number of hash buckets.
+        hash_key: key of the hash; None: TensorFlow's default.
+    """
+    given = [part if isinstance(part, Sparse) else as_matrix(part) for part in parts]
+    given.sort(key=lambda part: not isinstance(part, Sparse))
+    batch = batch_size(given[0])
+    fields = [values_of_rows(part) for part in given]
+    totals = np.prod([counts for _, counts in fields], 0, dtype=np.int64)
+    rows = np.repeat(np.arange(batch), totals)
+    places = np.arange(len(rows)) - (np.cumsum(totals) - totals)[rows]
+    hashes = np.full(len(rows), np.uint64(hash_key or 0xDECAFCAFFE))
+    following = totals
+    for values, counts in fields:
+        following = following // np.maximum(counts, 1)
+        chosen = (np.cumsum(counts) - counts)[rows] + places // following[rows] % counts[rows]
+        hashes = concatenated(hashes, values[chosen])
+    ids = (hashes % np.uint64(buckets)).astype(np.int64)
+    return Sparse(np.stack([rows, places], 1), ids, (batch, int(totals.max(initial=0))))
+
+
+def values_of_rows(part: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what crosses hash of a part's values, uint64, and their number in each example."""
+    if isinstance(part, Sparse):
+        values, counts = part.values, np.bincount(part.indices[:, 0], minlength=batch_size(part))
+    else:
+        values, counts = part.ravel(), np.full(len(part), math.prod(part.shape[1:]))
+    if values.dtype == object:
+        return fingerprints(values.tolist()), counts
+    return values.astype(np.int64).view(np.uint64), counts
+
+
+def weights_of(ids: Sparse, weights: Any) -> np.ndarray:
+    """Returns the weights of ids: sparse ones in their order, dense ones by their places."""
+    if not isinstance(weights, Sparse):
+        return as_matrix(weights)[tuple(ids.indices.T)].astype(np.float32)
+    if len(weights.values) != len(ids.values):
+        found, wanted = len(weights.values), len(ids.values)
+        raise ValueError(f"There are {found} weights for {wanted} ids; each id needs a weight.")
+    return weights.values.astype(np.float32)
+
+
+def padded(name: str, ids: Sparse, weights: Any = None) -> dict[str, np.ndarray]:
+    """Returns `<name>_ids` and `<name>_weights`, both [B, n]; 0 and 0.0 where there is no id.
+
+    Args:
+        name: of the column.
+        ids: negative ones are left out.
+        weights: the feature with their weights, or None for ones.
+    """
+    if ids.rows_of_table is not None:
+        check_ids(ids, ids.values < ids.rows_of_table, ids.rows_of_table, f"Column {name!r}: ")
+    dense = ids.to_dense(-1)
+    numbers = (dense >= 0).astype(np.float32)
+    if weights is not None:
+        given = ids.with_values(weights_of(ids, weights)).to_dense(0)
+        numbers = np.where(dense >= 0, given, np.float32(0))
+    return {f"{name}_ids": np.maximum(dense, 0), f"{name}_weights": numbers}
+
+
+def check_ids(ids: Sparse, valid: np.ndarray, rows: int, what: str) -> None:
+    """Raises a ValueError if an id isn't valid."""
+    if not valid.all():
+        wrong = np.flatnonzero(~valid)[0]
+        value, example = int(ids.values[wrong]), int(ids.indices[wrong, 0])
+        raise ValueError(f"{what}the id {value} of example {example} is outside of [0, {rows}).")
+
+
+def padded_steps(
+    name: str, ids: Sparse, weights: Any = None, steps: int | None = None
+) -> dict[str, np.ndarray]:
+    """Returns `<name>_ids` and `<name>_weights`, [B, T, n], and `<name>_lengths`, [B].
+
+    Args:
+        name: of the column.
+        ids: of each step, [B, T] or [B, T, n]; negative ones are left out, but count as steps.
+        weights: the feature with their weights, or None for ones.
+        steps: T; None: those of the longest sequence.
+    """
+    arrays = padded(name, ids, weights)
+    if len(ids.dense_shape) == 2:
+        arrays = {key: value[:, :, np.newaxis] for key, value in arrays.items()}
+    lengths = step_counts(ids)
+    if steps is not None:
+        arrays = {key: with_steps(value, steps) for key, value in arrays.items()}
+        lengths = np.minimum(lengths, steps)
+    return {**arrays, f"{name}_lengths": lengths}
+
+
+def step_counts(values: Sparse, size: int = 1) -> np.ndarray:
+    """Returns the number of steps of each sequence, [B]: its last place counts.
+
+    Args:
+        values: [B, T * size, ...].
+        size: places of a step.
+    """
+    last = np.full(batch_size(values), -1)
+    np.maximum.at(last, values.indices[:, 0], values.indices[:, 1])
+    return last // size + 1
+
+
+def with_steps(tensor: np.ndarray, steps: int) -> np.ndarray:
+    """Returns sequences, [B, T, ...], cut and padded with zeros to a number of steps."""
+    tensor = tensor[:, :steps]
+    return np.pad(tensor, [(0, 0), (0, steps - tensor.shape[1])] + [(0, 0)] * (tensor.ndim - 2))
+
+
+def number_steps(
+    name: str,
+    feature: Any,
+    shape: Sequence[int],
+    default: float = 0.0,
+    normalizer: Callable[[Any], Any] | None = None,
+) -> dict[str, np.ndarray]:
+    """Returns `<name>`, a sequence of numbers [B, T, size], and `<name>_lengths`, [B].
+
+    Args:
+        name: of the column.
+        feature: sparse or ragged, [B, T * size] or [B, T, size].
+        shape: of a step.
+        default: what the sequences are padded with.
+        normalizer: gets the sparse feature.
+    """
+    if not isinstance(feature, Sparse):
+        raise ValueError(f"Column {name!r}: a sequence must be sparse or ragged, this is dense.")
+    with np.errstate(all="ignore"):
+        values = feature if normalizer is None else normalizer(feature)
+        size = math.prod(shape)
+        if math.prod(values.dense_shape[1:]) % size:
+            raise ValueError(f"Column {name!r}: {values.dense_shape} has no steps of {size}.")
+        dense = values.to_dense(default).astype(np.float32)
+    steps = dense.reshape(len(dense), math.prod(dense.shape[1:]) // size, size)
+    lengths = step_counts(values, size if dense.ndim == 2 else 1)
+    return {name: steps, f"{name}_lengths": lengths}
+
+
+def valid_ids(ids: Sparse, rows: int, policy: str | int) -> Sparse:
+    """Returns ids without invalid ones: those outside of [0, rows).
+
+    Args:
+        ids: int64.
+        rows: size of the vocabulary.
+        policy: 'drop', 'clip' to the nearest valid id, 'mod' for the remainder, 'error', or a
+            default row.
+    """
+    values = ids.values
+    valid = (values >= 0) & (values < rows)
+    if policy == "clip":
+        return ids.with_values(np.clip(values, 0, rows - 1))
+    if policy == "mod":
+        return ids.with_values(values % rows)
+    if policy == "error":
+        check_ids(ids, valid, rows, "")
+        return ids
+    if policy == "drop":
+        return ids.retain(valid)
+    return ids.with_values(np.where(valid, values, policy))
+
+
+def valid_weights(ids: Sparse, weights: Any, rows: int) -> Sparse:
+    """Returns the weights of the ids in [0, rows), of which `valid_ids` drops the others."""
+    given = ids.with_values(weights_of(ids, weights))
+    return given.retain((ids.values >= 0) & (ids.values < rows))
+
+
+def zeros_for(features: Mapping[str, Any], size: int) -> np.ndarray:
+    """Returns zeros, [B, size], for the batch of the first feature."""
+    first = as_array(next(iter(features.values())))
+    return np.zeros((batch_size(first), size), np.float32)
+
+
+def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) -> np.ndarray:
+    """Returns labels as numbers, [B, d].
+
+    Args:
+        labels: numbers, or words of the vocabulary.
+        vocabulary: lookup table of words, or None.
+        size: number of classes, of which an example has any: sparse labels are their ids.
+    """
+    labels = as_array(labels, "The labels")
+    if isinstance(labels, Sparse):
+        ids = labels.values
+        if ids.dtype == object:
+            ids = vocabulary.lookup(ids)
+        check_ids(labels.with_values(ids), (ids >= 0) & (ids < size), size or 0, "Labels: ")
+        present = np.zeros((batch_size(labels), size or 0), bool)
+        present[labels.indices[:, 0], ids.astype(np.int64)] = True
+        labels = present
+    labels = as_matrix(labels)
+    if labels.dtype == object:
+        labels = vocabulary.lookup(labels)
+    return labels.astype(np.float32)
+
+
+def unit_weights(labels: np.ndarray) -> np.ndarray:
+    """Returns the weights of examples without any, [B]: ones, for labels [B, d]."""
+    return np.ones_like(labels[:, 0])
+
+
+def example_weights(feature: Any, normalizer: Callable[[Any], Any] | None = None) -> np.ndarray:
+    """Returns the weights of examples, [B]."""
+    return numbers(as_array(feature), 1, normalizer)[:, 0]
+
+
+def class_predictions(
+    class_ids: Any, labels: Sequence[str], head: str = ""
+) -> dict[str, np.ndarray]:
+    """Returns an estimator's predictions of classes; those of a named head begin with `head`."""
+    ids = in_memory(class_ids).astype(np.int64)
+    all_ids = np.arange(len(labels), dtype=np.int32) + np.zeros_like(ids, np.int32)
+    words = as_array(list(labels))
+    found = {
+        "class_ids": ids,
+        "classes": words[ids],
+        "all_class_ids": all_ids,
+        "all_classes": words[all_ids],
+    }
+    return {f"{head}{key}": value for key, value in found.items()}
+
+
+def classes_of_all(logits: Any, labels: Sequence[str], head: str = "") -> dict[str, np.ndarray]:
+    """Returns an estimator's prediction `classes` where an example may have any of them."""
+    return {f"{head}classes": np.tile(as_array(list(labels)), (len(logits), 1))}
+
+
+def in_memory(tensor: Any) -> np.ndarray:
+    """Returns a tensor of any backend of Keras as an array."""
+    return np.asarray(tensor.detach().cpu() if hasattr(tensor, "detach") else tensor)

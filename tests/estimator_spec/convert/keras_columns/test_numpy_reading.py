@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs without TensorFlow read the same ids, weights and numbers as TensorFlow's ops."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+import column_strategies as drawn
+from estimator_spec.convert.keras_columns import (
+    assembly,
+    numpy_functions,
+    numpy_preprocessing,
+    preprocessing,
+    source,
+)
+from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
+from estimator_spec.convert.keras_columns.function_source import functions_of, write_function
+from estimator_spec.convert.keras_columns.numpy_features import Sparse, as_array, of_rows
+from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW
+from test_columns import some
+
+pytest.importorskip("keras_rs", reason="needs the extra without-tensorflow")
+pytest.importorskip("farmhash", reason="needs the extra without-tensorflow")
+
+fc = tf.feature_column
+
+
+def written(plan: Plan) -> types.ModuleType:
+    """Returns the module of a plan's program without TensorFlow."""
+    module = types.ModuleType("written")
+    module.__file__ = __file__
+    text = source.write_model(plan, "a test", NUMPY)
+    assert not {"tf", "tensorflow"} & set(functions_of(ast.parse(text)))
+    exec(text, vars(module))
+    return module
+
+
+def by_tensorflow(plan: Plan, features: dict) -> dict:
+    """Returns what TensorFlow's ops read of a plan's features."""
+    names = {**vars(preprocessing)}
+    names.update({name: evaluate(value, names) for name, value in plan.constants.items()})
+    groups = Merged(tuple(part for parts in plan.groups.values() for part in parts))
+    return evaluate(groups, {**names, "features": features})
+
+
+def check(columns, batch, layer=None) -> None:
+    """Compares both readings of columns, in all forms of the features."""
+    plan = Plan()
+    assembly.add_layer(plan, columns, layer, 1, "sum")
+    expected = by_tensorflow(plan, {key: value.tensor(False) for key, value in batch.items()})
+    found = written(plan).preprocess({key: arrays(value) for key, value in batch.items()})
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        exact = "float" not in str(found[key].dtype)
+        assert found[key].dtype == value.dtype.as_numpy_dtype, key
+        close = np.testing.assert_array_equal if exact else np.testing.assert_allclose
+        close(found[key], value.numpy(), err_msg=key, **({} if exact else {"rtol": 4e-7}))
+
+
+def arrays(feature: drawn.Feature):
+    """Returns a feature as a program without TensorFlow takes it."""
+    if feature.kind == "ragged":
+        return feature.rows
+    tensor = feature.tensor(False)
+    if feature.kind == "dense":
+        return tensor.numpy()
+    parts = (tensor.indices, tensor.values, tensor.dense_shape)
+    return tf.compat.v1.SparseTensorValue(*(part.numpy() for part in parts))
+
+
+@pytest.mark.timeout(7200)
+@some(4000, 25)
+@given(columns=drawn.DENSE, batch=drawn.features(min_size=1))
+def test_dense_columns_are_read_alike(columns, batch):
+    """Both readings of columns of every kind return equal ids, and numbers to the last bits."""
+    check(columns, batch, "input_layer")
+
+
+@pytest.mark.timeout(7200)
+@some(4000, 25)
+@given(columns=drawn.LINEAR, batch=drawn.features(min_size=1))
+def test_linear_columns_are_read_alike(columns, batch):
+    """Both readings of a linear model's columns, crosses and weights among them, are equal."""
+    check(columns, batch, "linear_model")
+
+
+@pytest.mark.timeout(7200)
+@some(1000, 10)
+@given(drawn_sequences=drawn.sequences())
+def test_sequences_are_read_alike(drawn_sequences):
+    """Both readings of sequences are equal, their lengths too."""
+    check(*drawn_sequences)
+
+
+def test_no_column_can_be_read_by_one_alone():
+    """The tables' functions are those of both readings, with the same arguments and defaults."""
+    plain = NUMPY.definitions()
+    for name, function in TENSORFLOW.definitions().items():
+        wanted, found = (inspect.signature(each).parameters for each in (function, plain[name]))
+        assert list(wanted) == list(found), name
+        assert [p.default for p in wanted.values()] == [p.default for p in found.values()], name
+    own = {name for name in vars(numpy_preprocessing) if name in plain}
+    assert len(own) >= len(TENSORFLOW.definitions())
+
+
+RESULTS = st.sampled_from((0.0, 1e-39, -1e-39, 1.2e-38, 1.17e-38, 2.5, np.nextafter(2.5, 3)))
+
+
+@some(2000, 100)
+@given(st.lists(st.floats(width=32) | RESULTS, max_size=9), st.lists(RESULTS, unique=True))
+def test_buckets_compare_as_tensorflow(values, boundaries):
+    """Numbers are in TensorFlow's buckets: those that aren't normal are 0, NaN is in the last."""
+    values, boundaries = np.array([values], np.float32), sorted(boundaries)
+    expected = preprocessing.buckets_of(tf.constant(values), boundaries)
+    np.testing.assert_array_equal(numpy_preprocessing.buckets_of(values, boundaries), expected)
+
+
+@some(2000, 100)
+@given(
+    st.lists(st.binary(max_size=99), min_size=1),
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1),
+    st.integers(1, 2**62),
+)
+def test_any_value_has_tensorflows_hash(texts, integers, buckets):
+    """Texts of any bytes, integers of 64 bits, and crosses of both have TensorFlow's buckets."""
+    for values in (np.array(texts, object), np.array(integers)):
+        wanted = preprocessing.hash_ids(
+            tf.sparse.from_dense(tf.ones(len(values))).with_values(values), buckets
+        )
+        found = numpy_preprocessing.hash_buckets(values, buckets)
+        np.testing.assert_array_equal(found, wanted.values)
+    rows = min(len(texts), len(integers))
+    parts = [np.array(texts[:rows], object), np.array(integers[:rows])]
+    wanted = preprocessing.cross_ids([tf.constant(part) for part in parts], buckets)
+    found = numpy_preprocessing.cross_ids(parts, buckets)
+    np.testing.assert_array_equal(found.values, wanted.values)
+    np.testing.assert_array_equal(found.indices, wanted.indices)
+
+
+MEAN = 3.0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (tf.cast(x, tf.float32) - MEAN) / 2.0,
+        lambda x: tf.where(x > 1.0, tf.math.log1p(tf.abs(x)), tf.zeros_like(x)),
+        lambda x: tf.clip_by_value(x, clip_value_max=2.0, clip_value_min=0.0) ** 2,
+        lambda x: np.float32(2.0) * x,
+        tf.math.tanh,
+    ],
+)
+def test_normalizers_of_arithmetic_are_written_for_numpy(function):
+    """A normalizer of arithmetic returns the same without TensorFlow."""
+    names: dict = {"Any": object, "np": np}
+    exec(numpy_functions.in_numpy(write_function(function, "normalizer", "it"), "it"), names)
+    values = np.array([[0.5], [-2.0], [7.0]], np.float32)
+    found = names["normalizer"](values)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, function(tf.constant(values)), rtol=4e-7)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: tf.strings.length(x), "'tf.strings.length', which isn't arithmetic"),
+        (lambda x: x - tf.reduce_mean(x), "'tf.reduce_mean'"),
+        (lambda x: tf.clip_by_value(x, clip_value_max=2.0), "clip_by_value"),
+    ],
+)
+def test_other_normalizers_are_refused(function, words):
+    """What isn't arithmetic is refused by name."""
+    with pytest.raises(ValueError, match=words):
+        numpy_functions.in_numpy(write_function(function, "normalizer", "it"), "it")
+
+
+COLUMNS = [
+    fc.numeric_column("m", 3),
+    fc.embedding_column(fc.categorical_column_with_identity("i", 8), 2),
+    fc.embedding_column(fc.categorical_column_with_vocabulary_list("a", ["ant", "bee"]), 2),
+    fc.indicator_column(fc.crossed_column(["a", "k"], 5)),
+]
+GOOD = {
+    "m": np.zeros((2, 3), np.float32),
+    "i": np.array([1, 2]),
+    "a": ["ant", "cow"],
+    "k": [["x"], []],
+}
+
+
+@pytest.fixture(scope="module")
+def program():
+    """Returns the module of a program."""
+    plan = Plan()
+    assembly.add_layer(plan, COLUMNS, None, 1, "sum")
+    return written(plan)
+
+
+@pytest.mark.parametrize(
+    ("feature", "words"),
+    [
+        ({"m": None}, "Feature 'm' is missing; the features are ['a', 'i', 'k']"),
+        ({"m": np.zeros((2, 4))}, "Feature 'm' has the shape [2, 4]; it must be"),
+        ({"m": [["x"], ["y"]]}, "Feature 'm' must be numbers, and has the type text"),
+        ({"i": [0.5, 1.5]}, "Feature 'i' must be integers, and has the type float64"),
+        ({"i": [1, 8]}, "Column 'i': the id 8 of example 1 is outside of [0, 8)"),
+        ({"i": [1, 2, 3]}, "Feature 'i' has 3 examples, and feature 'a' 2"),
+        ({"i": 5}, "Feature 'i' has no axis of examples: it is the single value 5"),
+        ({"a": ["ant", "\udc80"]}, "Feature 'a': value 1, '\\udc80', is no text"),
+        ({"a": ["ant", None]}, "Feature 'a': value 1, None, is no text: it is a NoneType"),
+        ({"a": np.array([1, 2])}, "The vocabulary of b'ant', … is text, and the feature int64"),
+        ({"k": [["x"], "y"]}, "Feature 'k'"),
+    ],
+)
+def test_bad_features_are_named(program, feature, words):
+    """A feature that doesn't fit is an error of one line with its name and its example."""
+    program.preprocess(GOOD)
+    features = {key: value for key, value in {**GOOD, **feature}.items() if value is not None}
+    with pytest.raises(ValueError) as error:
+        program.preprocess(features)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_sparse_features_are_checked():
+    """Places out of order, or beyond the shape, are errors; lists of lists may be empty."""
+    feature = Sparse(np.array([[1, 0], [0, 0]]), np.array([1, 2]), (2, 1))
+    with pytest.raises(ValueError, match="F: the place .0, 0. is out of order"):
+        as_array(feature, "F")
+    with pytest.raises(ValueError, match="F has a value at .1, 0., beyond its shape .1, 1."):
+        as_array(feature._replace(dense_shape=(1, 1)), "F")
+    assert of_rows([[], []]).dense_shape == (2, 0)
+    assert of_rows([[[b"a\0"], []], []]).dense_shape == (2, 2, 1)
+
+
+def test_bad_vocabulary_files_are_named(tmp_path):
+    """A vocabulary file that is gone, short or has other words is named, with the line."""
+    path = tmp_path / "words.txt"
+    with pytest.raises(FileNotFoundError, match="words.txt"):
+        numpy_preprocessing.words_in_file(str(path), 1)
+    path.write_bytes(b"7\r\n +1 \nx")
+    assert numpy_preprocessing.words_in_file(str(path), 2, "int64") == [7, 1]
+    assert numpy_preprocessing.words_in_file(str(path), 2) == [b"7", b" +1 "]
+    with pytest.raises(ValueError, match="words.txt has 3 lines, and the vocabulary's size is 4"):
+        numpy_preprocessing.words_in_file(str(path), 4)
+    with pytest.raises(ValueError, match="words.txt, line 3: b'x' is no int64"):
+        numpy_preprocessing.words_in_file(str(path), 3, "int64")

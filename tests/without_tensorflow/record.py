@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes programs without TensorFlow, with what their estimators gave: record.py DIRECTORY [N].
+
+`nox -s without_tensorflow` runs them where there is no TensorFlow. N: random models besides.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from hypothesis import HealthCheck, Phase, given, settings
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [
+    str(TESTS.parent),
+    str(TESTS / "estimator_spec" / "convert" / "keras_columns"),
+    str(TESTS / "goldens"),
+    str(TESTS / "tiers"),
+]
+
+import estimator_spec  # noqa: E402  # from the path above, as the rest
+from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
+from estimator_spec.convert.to_keras import batches, proof, written  # noqa: E402
+from estimator_spec.convert.to_keras.first_use import Use  # noqa: E402
+from estimator_spec.convert.to_keras.recording import Recording  # noqa: E402
+from estimator_spec.core.user_functions.model_spec import ModeKeys  # noqa: E402
+from test_random_models import models  # noqa: E402
+
+fc = tf.feature_column
+SIZE = 24
+
+
+def record(directory: Path, estimator: Any, input_fn: Callable[[], Any]) -> None:
+    """Trains an estimator, writes its program, and records what the estimator gives."""
+    directory.mkdir(parents=True)
+    estimator.train(input_fn, steps=3)
+    use = Use(estimator, estimator.canned_model, (), None, input_fn, ModeKeys.TRAIN)
+    sources = written.plan_program(use, estimator.model_dir, directory.name, "", reading=NUMPY)
+    module, model = written.write_program(sources, str(directory))
+    found = batches.read_batches(use, 3)
+    edges = batches.edge_batch(found[0], batches.known_values(use))
+    recording = Recording()
+    result = proof.compare(use, sources, module, model, [*found, edges], [], found, recording)
+    (directory / "check.npz").write_bytes(recording.to_bytes())
+    print(f"{directory.name}: {result.headline}")
+
+
+def shoppers(directory: Path) -> tuple[Any, Callable[[], Any]]:
+    """Returns a wide and deep model: crosses, weights, a long vocabulary, FTRL and Adagrad."""
+    path = TESTS / "estimator_spec" / "to_keras" / "shoppers.py"
+    spec = importlib.util.spec_from_file_location("shoppers", path)
+    assert spec is not None and spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    wide, deep = program.columns()
+    estimator = estimator_spec.DNNLinearCombinedClassifier(
+        str(directory),
+        wide,
+        dnn_feature_columns=deep,
+        dnn_hidden_units=[6],
+        label_vocabulary=["no", "yes"],
+    )
+    return estimator, program.input_fn
+
+
+def visits() -> Any:
+    """Returns batches of words, ids and numbers, dense, sparse and ragged."""
+    random = np.random.RandomState(3)
+    rows = [[f"w{n}" for n in random.randint(0, 5, count)] for count in random.randint(0, 4, SIZE)]
+    features = {
+        "words": tf.ragged.constant(rows),
+        "first": random.choice(["w1", "w2", "other", ""], SIZE),
+        "id": random.randint(-1, 9, (SIZE, 2)),
+        "size": random.normal(size=(SIZE, 2)).astype(np.float32),
+        "weight": random.uniform(0.5, 2.0, SIZE).astype(np.float32),
+    }
+    labels = random.choice(["a", "b", "c"], SIZE)
+    return tf.data.Dataset.from_tensor_slices((features, labels)).repeat().batch(8)
+
+
+def classes(directory: Path) -> tuple[Any, Callable[[], Any]]:
+    """Returns a model of three classes: Adam, batch norm, dropout, hashes, ids and weights."""
+    first = fc.categorical_column_with_vocabulary_list("first", ["w1", "w2"], num_oov_buckets=2)
+    columns = [
+        fc.embedding_column(fc.categorical_column_with_hash_bucket("words", 30), 3),
+        fc.embedding_column(fc.categorical_column_with_identity("id", 9), 2, "sqrtn"),
+        fc.indicator_column(fc.crossed_column(["first", "words"], 11)),
+        fc.indicator_column(fc.categorical_column_with_hash_bucket("id", 7, tf.int64)),
+        fc.embedding_column(first, 2),
+        fc.bucketized_column(fc.numeric_column("size", 2), [-1.0, 0.0, 1.0]),
+    ]
+    estimator = estimator_spec.DNNClassifier(
+        [5],
+        columns,
+        str(directory),
+        3,
+        "weight",
+        ["a", "b", "c"],
+        optimizer="Adam",
+        dropout=0.25,
+        batch_norm=True,
+    )
+    return estimator, visits
+
+
+def record_random_models(directory: Path, number: int, temporary: Path) -> None:
+    """Records random models, with any optimizers, keys and weights."""
+    names = iter(range(10**6))
+
+    @settings(
+        max_examples=number,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(drawn=models())
+    def record_one(drawn: Any) -> None:
+        kind, options, features = drawn
+        name = f"random_{next(names)}"
+
+        def input_fn() -> Any:
+            tensors = {
+                key: tf.constant(value)
+                if isinstance(value, np.ndarray)
+                else tf.SparseTensor(*value)
+                for key, value in features.items()
+            }
+            (numbers,) = (v for v in features.values() if isinstance(v, np.ndarray))
+            labels = (numbers > 0).astype(np.int64)
+            return tf.data.Dataset.from_tensor_slices((tensors, labels)).repeat().batch(6)
+
+        record(directory / name, kind(model_dir=str(temporary / name), **options), input_fn)
+
+    record_one()
+
+
+def main(directory: Path, number: int = 0) -> None:
+    """Records all models into a new directory."""
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder)
+        for make in (shoppers, classes):
+            record(directory / make.__name__, *make(temporary / make.__name__))
+        if number:
+            record_random_models(directory, number, temporary)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uses recorded programs where TensorFlow isn't installed: run.py DIRECTORY.
+
+Each of its `check.py` must agree; the first program trains, is saved and loaded, and serves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def load(directory: Path) -> Any:
+    """Imports check.py of a directory, and leaves no module of another one."""
+    for name in ("model", "records", "serve", "check"):
+        sys.modules.pop(name, None)
+    sys.path[0] = str(directory)
+    importlib.invalidate_caches()
+    return importlib.import_module("check")
+
+
+def train_save_and_load(directory: Path) -> None:
+    """Trains a program on, saves it, and loads it again with the optimizer's slots."""
+    check = load(directory)
+    import keras
+
+    import model
+
+    recorded = check.Recorded(check.HERE / "check.npz")
+    numbers = recorded.contents["training"]["batches"][:4]
+    trained = keras.models.load_model(model.WEIGHTS)
+    begun = int(trained.optimizer.iterations)
+    batches = (model.training_batch(*recorded.batches[number]) for number in numbers)
+    trained.fit(batches, steps_per_epoch=len(numbers), verbose=0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/model.keras"
+        trained.save(path)
+        again = keras.models.load_model(path)
+    assert int(again.optimizer.iterations) == begun + len(numbers)
+    inputs = model.preprocess(recorded.batches[0][0])
+    for key, value in trained.predict_on_batch(inputs).items():
+        np.testing.assert_array_equal(again.predict_on_batch(inputs)[key], value)
+    for old, new in zip(trained.optimizer.variables, again.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (old, new)))
+
+
+def serve_examples(directory: Path) -> None:
+    """Predicts serialized tf.Examples as the arrays that they hold."""
+    check = load(directory)
+    import keras
+
+    import model
+    import serve
+
+    recorded = check.Recorded(check.HERE / "check.npz")
+    (entry, *_) = recorded.contents["outputs"]
+    features, expected = recorded.batches[entry["batch"]][0], recorded.read(entry["values"])
+    examples = []
+    for row in range(len(expected["logits"])):
+        example = serve.records.EXAMPLE()
+        for key, (kind, values) in ((key, rows_of(features[key])) for key in serve.EXAMPLES):
+            added = example.features.feature.add(key=key.encode())
+            getattr(added.value, kind).value.extend(values[row])
+        examples.append(example.SerializeToString())
+    trained = keras.models.load_model(model.WEIGHTS, compile=False)
+    found = serve.predict(trained, examples)
+    for key, value in expected.items():
+        assert not check.difference("predictions", value, found[key]), key
+
+
+def rows_of(feature: Any) -> tuple[str, list[list[Any]]]:
+    """Returns the kind of a feature's lists in tf.Examples, and the values of each example."""
+    if hasattr(feature, "dense_shape"):
+        values = feature.values
+        rows: list[list[Any]] = [[] for _ in range(feature.dense_shape[0])]
+        for (row, *_), value in zip(feature.indices, values.tolist(), strict=True):
+            rows[row].append(value)
+    else:
+        values = np.asarray(feature)
+        rows = values.reshape(len(values), -1).tolist()
+    kind = {"O": "bytes_list", "f": "float_list", "i": "int64_list"}[values.dtype.kind]
+    return kind, rows
+
+
+def main(directory: Path) -> None:
+    """Uses all programs; ends with an error if one differs."""
+    programs = sorted(path.parent for path in directory.glob("*/check.npz"))
+    assert programs, f"{directory} has no programs"
+    differ = [program.name for program in programs if load(program).main()]
+    train_save_and_load(directory / "shoppers")
+    serve_examples(directory / "shoppers")
+    assert "tensorflow" not in sys.modules
+    backend = os.environ["KERAS_BACKEND"]
+    print(f"{len(programs)} programs on {backend}, {len(differ)} differ: {' '.join(differ)}")
+    sys.exit(bool(differ))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
