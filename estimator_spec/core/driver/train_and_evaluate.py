@@ -87,21 +87,23 @@ def check_job(job: Job, eval_spec_needed: bool = True) -> None:
         value = getattr(job, name)
         if not isinstance(value, kind):
             raise TypeError(
-                f"`{name}` must have type `{kind.__name__}` of estimator_spec. Got: {type(value)}"
+                f"`{name}` must have type `tf.estimator.{kind.__name__}`, which is "
+                f"estimator_spec.{kind.__name__}. Got: {type(value)}"
             )
     check_hooks(job.train_hooks)
 
 
 def run(job: Job) -> Any:
     """Runs the task that TF_CONFIG gives this process; see `train_and_evaluate`."""
+    config = job.estimator.config
+    if config.task_type == TaskType.EVALUATOR and config.task_id > 0:
+        raise ValueError(
+            "For distributed training, there can only be one `evaluator` task (with task id "
+            f"0). Given task id {config.task_id}."
+        )
     job = job._replace(estimator=job.estimator._in_cluster())
     config = job.estimator.config
     if config.task_type == TaskType.EVALUATOR:
-        if config.task_id > 0:
-            raise ValueError(
-                "For distributed training, there can only be one `evaluator` task (with task id "
-                f"0). Given task id {config.task_id}."
-            )
         return evaluate_until_trained(job)
     if not config.cluster_spec:
         tf1.logging.info("Running training and evaluation locally (non-distributed).")
