@@ -305,6 +305,23 @@ def neighbours(session: nox.Session) -> None:
     session.run("python", "tests/neighbours/neighbours.py", *arguments, env=QUIET)
 
 
+@nox.session(venv_backend="venv", default=False)
+def reference_suites(session: nox.Session) -> None:
+    """Run the reference's own test files on ours: `-- PATH` of tensorflow/estimator v2.15.0.
+
+    Fails if a test fails that tests/reference_suites/expected_failures doesn't list, or if one
+    passes that it does. More arguments: see tests/reference_suites/suites.py.
+    """
+    if not session.posargs:
+        session.error(
+            "it needs the path of a checkout: git clone --depth 1 --branch v2.15.0 "
+            "https://github.com/tensorflow/estimator"
+        )
+    # scikit-learn is for the test of k-means; newer NumPys lack the arithmetic of NumPy 1.
+    install(session, NEWEST, "test", "scikit-learn", "numpy==2.1.*")
+    session.run("python", "tests/reference_suites/suites.py", *session.posargs, env=QUIET)
+
+
 @nox.session(venv_backend="venv")
 def browser(session: nox.Session) -> None:
     """Open the pages of `plan` in headless Chromium; arguments after -- go to pytest."""

@@ -140,6 +140,7 @@ KNOWN_PRIVATE = {
     "estimator_spec/core/_tensorflow/keras_models.py": {
         "package.__internal__.models.clone_and_build_model": _KERAS,
         "package.__internal__.models.in_place_subclassed_model_state_restoration": _KERAS,
+        "package.__internal__.optimizers.convert_to_legacy_optimizer": _KERAS,
         "._compile_weights_loss_and_weighted_metrics": "`compile` takes no weights of examples",
         "._get_compile_args": "the public configuration is serialized, without functions",
         "._is_graph_network": "which models have names for inputs has no public name",

@@ -208,8 +208,8 @@ def split_sequence_columns(
     for column in _as_list(feature_columns, "feature_columns"):
         if not isinstance(column, TPUEmbeddingColumn):
             raise TypeError(
-                "column must be a TPU embedding column, made by embedding_column or "
-                f"shared_embedding_columns, but got {type(column)} instead."
+                f"Unsupported feature column {column}: a column must be a TPU embedding column, "
+                f"made by embedding_column or shared_embedding_columns, but got {type(column)}."
             )
         (sequence if column.is_sequence_column() else pooled).append(column)
     return sequence, pooled

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.core._tensorflow import keras_models
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 from estimator_spec.heads.canned_model import OPTIMIZERS
@@ -83,11 +84,7 @@ def keras_optimizer(optimizer: Any, learning_rate: float | None = None) -> Any:
     made = optimizer() if callable(optimizer) else optimizer
     if isinstance(made, legacy_keras.keras_2().optimizers.Optimizer):
         if not isinstance(made, classes.Optimizer):
-            raise ValueError(
-                "Please set your optimizer as an instance of `tf.keras.optimizers.legacy.Optimizer`"
-                ", e.g., `tf.keras.optimizers.legacy.Adam`: newer ones build no TF1 graphs. "
-                f"Received optimizer type: {type(made)}."
-            )
+            made = _as_legacy(made)
     elif not isinstance(made, classes.Optimizer):
         raise ValueError(
             "The given object is not a tf.keras.optimizers.Optimizer instance (of "
@@ -95,6 +92,23 @@ def keras_optimizer(optimizer: Any, learning_rate: float | None = None) -> Any:
             "those of tf.compat.v1.estimator take tf.compat.v1.train.Optimizer."
         )
     return made
+
+
+def _as_legacy(optimizer: Any) -> Any:
+    """Returns a newer Keras 2 optimizer as one of `legacy`, outside of graphs, as TensorFlow does.
+
+    Raises:
+        ValueError: a graph is being built, or the class in `legacy` lacks what the optimizer uses.
+    """
+    if tf.executing_eagerly():  # a graph can't read the configuration
+        config = optimizer.get_config()
+        if not (config.get("weight_decay") or config.get("use_ema")):
+            return keras_models.legacy_optimizer(legacy_keras.keras_2(), optimizer)
+    raise ValueError(
+        "Please set your optimizer as an instance of `tf.keras.optimizers.legacy.Optimizer`, e.g., "
+        f"`tf.keras.optimizers.legacy.{type(optimizer).__name__}`: newer ones build no TF1 graphs. "
+        f"Received optimizer type: {type(optimizer)}."
+    )
 
 
 def keras_training_optimizer(

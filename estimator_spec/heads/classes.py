@@ -138,10 +138,12 @@ def check_range(ids: Any, n_classes: int, label_vocabulary: Any = None) -> Any:
         too_low += f": -1 is a label that isn't in label_vocabulary, {shown}"
     with tf.name_scope("check_label_range"):
         highest = tf.cast(n_classes - 1, ids.dtype)
+        # Key words of TensorFlow's own heads.
+        in_words = n_classes if tf.executing_eagerly() else "n_classes"
         return verified(
             ids,
             lambda: tf.debugging.assert_less_equal(
-                ids, highest, message=f"Labels must be <= n_classes - 1 ({n_classes - 1})"
+                ids, highest, message=f"Labels must be <= {in_words} - 1 ({n_classes - 1})"
             ),
             lambda: tf.debugging.assert_non_negative(ids, message=too_low),
         )

@@ -2,8 +2,8 @@
 """Checks logits, labels and weights, and brings them to one rank.
 
 Logits have the shape `[D0, …, DN, logits_dimension]`, most often `[B, logits_dimension]`. Labels
-and weights may lack the last dimension. Shapes that the graph knows are checked when it is built,
-the others by assertions when it runs.
+and weights may lack the last dimension. Shapes are checked at once in eager mode, and in a graph
+where the next op would refuse them; the others by assertions when the graph runs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.core._tensorflow import private
+from estimator_spec.core.driver.batch_errors import BatchError
 from tpu_columns.layer_inputs import check_features_of
 
 
@@ -25,20 +26,25 @@ def verified(tensor: Any, *checks: Callable[[], Any]) -> Any:
         *checks: functions that call `tf.debugging.assert_*` and return its result.
 
     Raises:
-        ValueError: a check fails at once.
+        BatchError: a check fails at once.
     """
     try:
         assertions = [op for op in (check() for check in checks) if op is not None]
     except tf.errors.InvalidArgumentError as error:
-        raise ValueError(error.message) from error
+        raise BatchError(error.node_def, error.op, error.message) from error
     with tf.control_dependencies(assertions):
         return tf.identity(tensor) if assertions else tensor
 
 
 def with_shape(
-    name: str, tensor: Any, expected: Any, message: str, reported: tuple[str, Any]
+    name: str,
+    tensor: Any,
+    expected: Any,
+    message: str,
+    reported: tuple[str, Any],
+    given_shape: Any = None,
 ) -> Any:
-    """Returns the tensor after a check of its shape: now if it is known, or when the graph runs.
+    """Returns the tensor, after a check of its shape: in a graph when it runs.
 
     Errors have the key words of TensorFlow's own heads.
 
@@ -48,27 +54,28 @@ def with_shape(
         expected: its shape, an int32 tensor.
         message: what the shape must be.
         reported: name and value of a further shape to report.
+        given_shape: the shape that the user gave it, to report; None: the tensor's.
 
     Raises:
-        ValueError: the known shape is another one.
+        ValueError: the shape is another one, in eager mode.
     """
     known, static = tensor.shape, tf.get_static_value(expected)
-    rank = expected.shape[0]
-    is_wrong_rank = None not in (known.rank, rank) and known.rank != rank
-    if is_wrong_rank or (static is not None and known.is_fully_defined()):
-        if is_wrong_rank or known.as_list() != list(static):
-            wanted = f"of rank {rank}" if static is None else list(static)
+    if static is not None and known.is_fully_defined():
+        if known.as_list() == list(static):
+            return tensor
+        if tf.executing_eagerly():
             raise ValueError(
-                f"{message.rstrip('. ')}, expected_{name}_shape: {wanted}. {name}_shape: {known}."
+                f"{message.rstrip('. ')}, expected_{name}_shape: {list(static)}. "
+                f"{name}_shape: {known}."
             )
-        return tensor
     found = tf.shape(tensor)
     # The second op compares by broadcasting.
     is_right = tf.logical_and(
         tf.equal(tf.size(found), tf.size(expected)),
         tf.reduce_all(tf.raw_ops.Equal(x=found, y=expected, incompatible_shape_error=False)),
     )
-    data = [message, f"{reported[0]}: ", reported[1], f"{name}_shape: ", found]
+    shown = found if given_shape is None else given_shape
+    data = [message, f"{reported[0]}: ", reported[1], f"{name}_shape: ", shown]
     return verified(tensor, lambda: tf.debugging.Assert(is_right, data))
 
 
@@ -173,7 +180,8 @@ def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> An
             )
         expected = tf.concat([tf.shape(logits)[:-1], [dimension]], 0)
         message = f"labels shape must be {shape}"
-        _check_known_shape("Labels", labels, _known_shape(logits, dimension), message)
+        words = f"logits and labels must have the same shape, and {message}"
+        _check_known_shape("Labels", labels, _known_shape(logits, dimension), words)
         reported = ("expected_labels_shape", expected)
         return tf.identity(with_shape("labels", labels, expected, message, reported), scope)
 
@@ -202,16 +210,28 @@ def _known_shape(logits: Any, last: int | None) -> list[int | None] | None:
 def _check_known_shape(
     name: str, tensor: Any, expected: list[int | None] | None, message: str
 ) -> None:
-    """Checks a tensor's shape as far as the graph knows it, before an op fails for it.
+    """Checks a tensor's shape as far as it is known, before an op fails for it.
 
     Raises:
-        ValueError: it is another one.
+        ValueError: it is another one, and in a graph can't be broadcast to the expected one.
     """
-    if not tensor.shape.is_compatible_with(tf.TensorShape(expected)):
+    wanted = tf.TensorShape(expected)
+    if not tf.executing_eagerly() and _broadcasts(tensor.shape, wanted):
+        return
+    if not tensor.shape.is_compatible_with(wanted):
         raise ValueError(
-            f"{name} don't fit the examples: {message}, here {tf.TensorShape(expected)}; got "
-            f"{tensor.shape}. Return as many as examples in input_fn."
+            f"{name} don't fit the examples: {message}, here {wanted}; got {tensor.shape}. "
+            "Return as many as examples in input_fn."
         )
+
+
+def _broadcasts(shape: Any, other: Any) -> bool:
+    """Returns whether tensors of two shapes, as far as they are known, can be multiplied."""
+    try:
+        tf.broadcast_static_shape(shape, other)
+    except ValueError:
+        return False
+    return True
 
 
 def check_weight_column(weight_column: Any) -> None:
@@ -279,6 +299,7 @@ def example_weights(
             raise ValueError(
                 f"Weight column should be castable to float. Given dtype: {weights.dtype}"
             )
+        given_shape = tf.shape(weights)
         weights = _with_last_dimension(tf.cast(weights, tf.float32), logits, True)
         shape = tf.shape(logits)
         expected = tf.concat([shape[:-1], [1]], 0)
@@ -300,4 +321,5 @@ def example_weights(
             known = _known_shape(logits, 1)
             _check_known_shape(f"Weights (feature {key!r})", weights, known, message)
         reported = ("logits_shape", shape)
-        return tf.identity(with_shape("weights", weights, expected, message, reported), scope)
+        checked = with_shape("weights", weights, expected, message, reported, given_shape)
+        return tf.identity(checked, scope)

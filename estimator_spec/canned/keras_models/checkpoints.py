@@ -22,7 +22,7 @@ _DIRECTORY, _NAME = "keras", "keras_model.ckpt"
 def write_initial(
     package: Any, model: Any, custom_objects: Any, model_dir: str, as_objects: bool
 ) -> WarmStartSettings | None:
-    """Writes the model's weights, unless it has none.
+    """Writes the model's weights, unless it has none, or the user has left a checkpoint there.
 
     Args:
         package: the model's Keras.
@@ -32,7 +32,8 @@ def write_initial(
         as_objects: whether its format is that of `tf.train.Checkpoint`.
 
     Returns:
-        The settings of a warm start from it; None if the model isn't built yet, or is subclassed.
+        The settings of a warm start from the checkpoint; None if the model isn't built yet, or is
+        subclassed.
     """
     if not model.built:
         return None
@@ -44,8 +45,11 @@ def write_initial(
             model.name,
         )
         return None
-    values = model.get_weights()
     prefix = os.path.join(model_dir, _DIRECTORY, _NAME)
+    found = tf.train.latest_checkpoint(os.path.dirname(prefix))
+    if found is not None and os.path.basename(found) != _NAME:
+        return WarmStartSettings(found)
+    values = model.get_weights()
     tf.io.gfile.makedirs(os.path.dirname(prefix))
     with tf.Graph().as_default():
         copy = keras_models.clone(package, model, None, custom_objects)

@@ -120,8 +120,9 @@ class KerasModelFn:
             names = {name: name for name in found}
         if set(names) != set(found):
             raise ValueError(
-                f"Invalid `metric_names_map`: its keys are {sorted(names)}, but the metrics of the "
-                f"Keras model are {sorted(found)}. Name each of them once."
+                "Invalid `metric_names_map`: it must name each metric of the Keras model once, "
+                f"{sorted(found)}, but its keys are {sorted(names)}: unexpected keys "
+                f"{sorted(set(names) - set(found))} do not exist in the model."
             )
         for metric in found.values():
             make_local(metric.variables)

@@ -56,6 +56,11 @@ def compile_arguments(model: Any) -> dict[str, Any]:
     return dict(model._get_compile_args())
 
 
+def legacy_optimizer(package: Any, optimizer: Any) -> Any:
+    """Returns an optimizer of Keras 2.11 or newer as one of `optimizers.legacy`."""
+    return package.__internal__.optimizers.convert_to_legacy_optimizer(optimizer)
+
+
 def clone(package: Any, model: Any, inputs: Any, custom_objects: Any) -> Any:
     """Returns an uncompiled copy of a model on the default graph's inputs.
 

@@ -175,7 +175,7 @@ _TPU_CONFIG = {
     "num_cores_per_replica": (
         Rule(
             lambda cores: cores in (1, 2, 4, 8, 16, 32, 64, 128),
-            "{name} must be 1, 2, 4, 8, 16, 32, 64, 128",
+            "{name} must be 1, 2, 4, 8, 16, 32, 64, 128; got {value!r}",
         ),
     ),
     "per_host_input_for_training": (

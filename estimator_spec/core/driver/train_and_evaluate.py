@@ -88,7 +88,8 @@ def check_job(job: TrainingJob, eval_spec_needed: bool = True) -> None:
         value = getattr(job, name)
         if not isinstance(value, kind):
             raise TypeError(
-                f"`{name}` must have type `{kind.__name__}` of estimator_spec. Got: {type(value)}"
+                f"`{name}` must have type `tf.estimator.{kind.__name__}`, which is "
+                f"estimator_spec.{kind.__name__}. Got: {type(value)}"
             )
     check_hooks(job.train_hooks)
 
@@ -96,15 +97,15 @@ def check_job(job: TrainingJob, eval_spec_needed: bool = True) -> None:
 def run(job: TrainingJob) -> Any:
     """Runs the task that TF_CONFIG gives this process; see `train_and_evaluate`."""
     here = setup_of(job.estimator).config
+    if here.task_type == TaskType.EVALUATOR and here.task_id > 0:
+        raise ValueError(
+            "For distributed training, there can only be one `evaluator` task (with task id "
+            f"0). Given task id {here.task_id}."
+        )
     config = here.with_task_of_strategy()
     if config is not here:
         job = job._replace(estimator=copy_with(job.estimator, config=config))
     if config.task_type == TaskType.EVALUATOR:
-        if config.task_id > 0:
-            raise ValueError(
-                "For distributed training, there can only be one `evaluator` task (with task id "
-                f"0). Given task id {config.task_id}."
-            )
         return evaluate_until_trained(job)
     if not config.cluster_spec:
         tf1.logging.info("Running training and evaluation locally (non-distributed).")

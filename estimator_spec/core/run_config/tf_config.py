@@ -87,8 +87,8 @@ def model_dir(tf_config: Mapping[str, Any], from_user: str | None) -> str | None
     if from_environment:
         if from_user and from_user != from_environment:
             raise ValueError(
-                "`model_dir` provided in RunConfig, if set, must have the same value as the "
-                f"model_dir in TF_CONFIG. model_dir: {from_user}\n"
+                "`model_dir` provided in RunConfig construct, if set, must have the same value as "
+                f"the model_dir in TF_CONFIG. model_dir: {from_user}\n"
                 f'TF_CONFIG["model_dir"]: {from_environment}.\n'
             )
         tf.compat.v1.logging.info("Using model_dir in TF_CONFIG: %s", from_environment)

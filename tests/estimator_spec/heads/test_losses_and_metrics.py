@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -339,3 +341,33 @@ def test_a_loss_of_known_shape():
     head = heads.RegressionHead(loss_fn=lambda labels, logits: tf.constant([1.0, 2.0, 3.0]))
     with pytest.raises(ValueError, match=r"D0, D1.* expected_loss_shape: .*loss_shape: \(3,\)"):
         head.loss(LOGITS, LOGITS)
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "weights", "reported"),
+    [
+        (lambda labels, logits: tf.ones([2]), None, r"\[2 1\] \[loss_shape: \] \[2\]"),
+        (None, [[[1.0], [2.0]]], r"\[2 1\] \[weights_shape: \] \[1 2 1\]"),
+    ],
+    ids=["losses", "weights"],
+)
+def test_known_shapes_that_broadcast_fail_in_the_step(loss_fn, weights, reported):
+    """A graph can be built with such a shape, as with TensorFlow's heads; running it fails."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        head = heads.BinaryClassHead(loss_fn=loss_fn, weight_column=weights and "w")
+        features = {"w": tf.constant(weights)} if weights else {}
+        loss = head.loss([[1], [0]], [[1.0], [2.0]], features)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=reported):
+            session.run(loss)
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_labels_that_are_known_and_too_large(graph):
+    """The error is both of the kinds that TensorFlow's heads raise, in a graph and outside."""
+    words = "Labels must be <= n_classes - 1" if graph else "Labels must be <= 2 - 1"
+    with contextlib.ExitStack() as stack:
+        if graph:
+            stack.enter_context(tf.Graph().as_default())
+        with pytest.raises(ValueError, match=words) as raised:
+            heads.BinaryClassHead().loss([[1.2], [0.4]], [[0.5], [-0.3]])
+    assert isinstance(raised.value, tf.errors.InvalidArgumentError)

@@ -116,7 +116,7 @@ def test_what_cannot_run(module):
         module.train_and_evaluate(
             estimator("independent_worker"), None, None, type("Other", (), {})
         )
-    with pytest.raises(TypeError, match="must have type `EvalSpec`"):
+    with pytest.raises(TypeError, match="must have type `tf.estimator.EvalSpec`"):
         module.train_and_evaluate(estimator("independent_worker"), None, None, executor)
 
 

@@ -53,6 +53,21 @@ def test_it_starts_with_the_weights_of_the_model(tmp_path, checkpoint_format):
     np.testing.assert_allclose(predicted(estimator), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("optimizer", [keras.optimizers.legacy.SGD, tf1.train.RMSPropOptimizer])
+def test_a_checkpoint_beside_the_model_is_the_start(tmp_path, optimizer):
+    """Training starts from a checkpoint that the user left in the directory `keras`."""
+    model = make_model(optimizer(0.0))
+    model.save_weights(tmp_path / "keras" / "trained.ckpt")
+    expected = model.get_weights()
+    model.set_weights([value + 1.0 for value in expected])
+    estimator = estimator_spec.model_to_estimator(
+        model, model_dir=tmp_path, checkpoint_format="saver"
+    )
+    estimator.train(input_fn, steps=1)
+    found = estimator.get_variable_value("hidden/kernel")
+    np.testing.assert_allclose(found, expected[0], rtol=1e-6)
+
+
 @FORMATS
 def test_training_goes_on_from_the_checkpoint(tmp_path, checkpoint_format):
     """A second estimator, of a new model, continues with the checkpoint, the slots included."""
