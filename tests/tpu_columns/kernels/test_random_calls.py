@@ -11,11 +11,9 @@ import pytest
 import tensorflow as tf
 
 import random_calls
-from tpu_columns.kernels import libraries, loading
+from tpu_columns.kernels import loading
 
-pytestmark = pytest.mark.skipif(
-    loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}"
-)
+pytestmark = pytest.mark.usefixtures("built_kernels")
 
 
 def test_random_calls_end_no_process():

@@ -2,8 +2,7 @@
 //
 // How threads begin work, and wait for each other.
 
-#ifndef TPU_COLUMNS_ORDERING_H_
-#define TPU_COLUMNS_ORDERING_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -44,9 +43,9 @@ class Event {
   std::condition_variable changed_;
 };
 
-// TensorFlow isn't compiled for ThreadSanitizer, which doesn't see how it orders ops and the work of
-// its threads, and would report races. In a build for it, an op is said to follow all ops that ended
-// before, and work has threads of its own.
+// TensorFlow isn't compiled for ThreadSanitizer, which doesn't see how it orders ops and the work
+// of its threads, and would report races. In a build for it, an op is said to follow all ops that
+// ended before, and work has threads of its own.
 #if defined(__SANITIZE_THREAD__)
 inline char ended_ops;
 
@@ -72,5 +71,3 @@ void Schedule(tensorflow::thread::ThreadPool* pool, Work work) {
 
 }  // namespace
 }  // namespace tpu_columns
-
-#endif  // TPU_COLUMNS_ORDERING_H_

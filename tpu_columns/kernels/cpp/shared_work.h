@@ -2,11 +2,17 @@
 //
 // Work of an op that several threads share.
 
-#ifndef TPU_COLUMNS_SHARED_WORK_H_
-#define TPU_COLUMNS_SHARED_WORK_H_
+#pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "op_helpers.h"
 #include "ordering.h"
-#include "rows.h"
 
 namespace tpu_columns {
 namespace {
@@ -33,9 +39,10 @@ struct SharedWork {
     const int64_t num_parts = next.size();
     for (int64_t turn = 0; turn < num_parts; ++turn) {
       const int64_t part = (first_part + turn) % num_parts;
-      for (int64_t place; (place = next[part].fetch_add(1)) < begin(part + 1);) {
+      const int64_t end = begin(part + 1);
+      for (int64_t place = next[part]++; place < end; place = next[part]++) {
         work(place);
-        if (num_done.fetch_add(1) + 1 == count) all_done.Set();
+        if (++num_done == count) all_done.Set();
       }
     }
   }
@@ -55,19 +62,24 @@ struct SharedWork {
   Event all_done;
 };
 
-// Returns whether several threads pay for a number of ids of tables of `num_bytes`.
-inline bool AreMany(int64_t num_ids, int64_t num_bytes) {
+// Returns whether several threads pay for a number of ids of tables.
+//
+// tables: pointers to tensors.
+template <typename Tables>
+bool AreMany(int64_t num_ids, const Tables& tables) {
+  int64_t num_bytes = 0;
+  for (const Tensor* each : tables) num_bytes += each->TotalBytes();
   return num_ids >= (num_bytes > kCacheBytes ? kManyIds : kManyCachedIds);
 }
 
 // Calls `work` for 0 to `count` - 1, in parallel if `is_parallel`; returns the first failure.
 //
-// Each thread begins with a part of its own, the same in every op and step: rows that it has read or
-// written before may still be in its core's cache. Then it helps with the parts of the others. The
-// op's own thread works, too.
+// Each thread begins with a part of its own, the same in every op and step: rows that it has read
+// or written before may still be in its core's cache. Then it helps with the parts of the others.
+// The op's own thread works, too.
 template <typename Work>
-Status ForEach(OpKernelContext* context, int64_t count, bool is_parallel, const Work& work) {
-  std::vector<Status> statuses(count);
+absl::Status ForEach(OpKernelContext* context, int64_t count, bool is_parallel, const Work& work) {
+  std::vector<absl::Status> statuses(count);
   const auto* workers = context->device()->tensorflow_cpu_worker_threads();
   const int64_t num_parts = is_parallel ? std::min<int64_t>(workers->num_threads, count) : 1;
   if (num_parts <= 1) {
@@ -85,11 +97,9 @@ Status ForEach(OpKernelContext* context, int64_t count, bool is_parallel, const 
     shared->WorkOn(0, set_status);
     shared->Wait();
   }
-  for (const Status& status : statuses) TF_RETURN_IF_ERROR(status);
-  return tensorflow::Status();
+  for (const absl::Status& status : statuses) TF_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
 }
 
 }  // namespace
 }  // namespace tpu_columns
-
-#endif  // TPU_COLUMNS_SHARED_WORK_H_

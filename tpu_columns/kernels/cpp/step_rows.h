@@ -2,67 +2,31 @@
 //
 // What a lookup of many tables has read in one step, for the update of these rows.
 
-#ifndef TPU_COLUMNS_STEP_ROWS_H_
-#define TPU_COLUMNS_STEP_ROWS_H_
+#pragma once
 
 #include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "entries.h"
+#include "op_helpers.h"
 #include "ordering.h"
-#include "rows.h"
+#include "row_gradients.h"
 #include "tensorflow/core/framework/variant.h"
 #include "tensorflow/core/framework/variant_encode_decode.h"
 
 namespace tpu_columns {
 namespace {
 
-// A feature's ids of one step, as rows of its variable; those that are padding are left out.
-struct Entries {
-  int64_t count = 0;
-  std::vector<int64_t> rows;
-  std::vector<int32_t> sums;        // place of each entry's sum
-  const float* weights = nullptr;   // of each entry; null: all are 1
-  Tensor weight_tensor;             // has their memory
-  std::vector<float> kept_weights;  // or this, if some entries are left out by weight
-  bool has_empty_sum = false;       // of a safe lookup: then row 0 of the table is trained, too
-  std::vector<float> divisors;      // of each sum; empty: all are 1
-  int64_t num_sums = 0;
-
-  float weight(int64_t place) const { return weights ? weights[place] : 1.0f; }
-};
-
-// Rows of one table, or of the part of it that some features read, in one step.
-struct TableRows {
-  std::vector<int> features;  // which read it
-  int64_t begin, end;         // rows of the table in its variable
-  std::vector<int64_t> distinct;
-  std::vector<int32_t> index;  // of the entries of all features, and of row 0: place in `distinct`
-
-  void Find(const std::vector<Entries>& entries) {
-    std::vector<int64_t> rows;  // of all entries
-    for (const int feature : features) {
-      const Entries& each = entries[feature];
-      rows.insert(rows.end(), each.rows.begin(), each.rows.begin() + each.count);
-    }
-    const auto has_empty_sum = [&](int feature) { return entries[feature].has_empty_sum; };
-    if (std::any_of(features.begin(), features.end(), has_empty_sum)) rows.push_back(begin);
-    const int64_t count = rows.size();
-    index.resize(count);
-    if (end - begin <= 4 * count) {
-      FindDistinctInRange(rows.data(), count, begin, end, index.data(), &distinct);
-    } else {
-      FindDistinct(rows.data(), count, index.data(), &distinct);
-    }
-  }
-};
-
 // What a lookup has read in one step, for the update.
 class StepRows {
  public:
-  StepRows(size_t num_features, const std::vector<TableRows>& tables) : entries(num_features) {
-    for (const TableRows& table : tables) {
-      tables_.emplace_back(std::make_unique<Table>());
-      tables_.back()->rows = table;
-    }
+  StepRows(size_t num_features, const std::vector<TableRows>& tables)
+      : entries(num_features), weight_tensors(num_features) {
+    for (const TableRows& table : tables) tables_.push_back(std::make_unique<Table>(table));
     Reset();
   }
 
@@ -72,10 +36,10 @@ class StepRows {
   void Reset() {
     for (Entries& each : entries) {
       each.weights = nullptr;
-      each.weight_tensor = Tensor();
       each.has_empty_sum = false;
       each.divisors.clear();
     }
+    for (Tensor& each : weight_tensors) each = Tensor();
     for (const auto& table : tables_) {
       table->is_begun = false;
       table->is_found.Reset();
@@ -98,10 +62,13 @@ class StepRows {
   // Returns the features of a table, and its rows in its variable; not the rows read.
   const TableRows& Description(int64_t number) const { return tables_[number]->rows; }
 
-  std::vector<Entries> entries;  // of each feature
+  std::vector<Entries> entries;        // of each feature
+  std::vector<Tensor> weight_tensors;  // memory of their weights
 
  private:
   struct Table {
+    explicit Table(const TableRows& rows) : rows(rows) {}
+
     TableRows rows;
     std::atomic<bool> is_begun{false};
     Event is_found;
@@ -154,22 +121,32 @@ struct StepRowsElement {
   std::shared_ptr<StepRows> rows;
 
   std::string TypeName() const { return "tpu_columns::StepRows"; }
-  void Encode(tensorflow::VariantTensorData*) const {}
-  bool Decode(tensorflow::VariantTensorData) { return false; }
+  void Encode(tensorflow::VariantTensorData* /*data*/) const {}
+  bool Decode(const tensorflow::VariantTensorData& /*data*/) { return false; }
 };
 
+// Finds the gradient of a feature's sums in a tensor, in `width` columns from `column` on.
+inline absl::Status FindGradient(const Tensor& tensor, int64_t num_sums, int64_t column,
+                                 int64_t width, Gradient* gradient) {
+  const int64_t stride = tensor.dims() ? tensor.dim_size(tensor.dims() - 1) : 0;
+  if (column + width > stride || tensor.NumElements() != num_sums * stride) {
+    return InvalidArgument(num_sums, " sums of ", width, " columns and gradient ",
+                           tensor.shape().DebugString(), " differ");
+  }
+  *gradient = {tensor.flat<float>().data() + column, stride};
+  return absl::OkStatus();
+}
+
 // Finds the rows of a lookup in the input `rows` of an op.
-inline Status FindStepRows(OpKernelContext* context, StepRows** rows) {
-  const Tensor* element;
+inline absl::Status FindStepRows(OpKernelContext* context, StepRows** rows) {
+  const Tensor* element = nullptr;
   TF_RETURN_IF_ERROR(context->input("rows", &element));
   if (element->dims() != 0) return InvalidArgument("rows must be a scalar");
   const auto* found = element->scalar<tensorflow::Variant>()().get<StepRowsElement>();
   if (!found) return InvalidArgument("rows must be those of TpuColumnsLookUpTables");
   *rows = found->rows.get();
-  return tensorflow::Status();
+  return absl::OkStatus();
 }
 
 }  // namespace
 }  // namespace tpu_columns
-
-#endif  // TPU_COLUMNS_STEP_ROWS_H_

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Update rules of optimizers.
+// Update rules of optimizers. Needs no TensorFlow.
 
-#ifndef TPU_COLUMNS_UPDATE_RULES_H_
-#define TPU_COLUMNS_UPDATE_RULES_H_
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "rows.h"
 
@@ -54,19 +61,6 @@ struct Limits {
   float least_gradient = 0, largest_gradient = 0, decay = 0, least_weight = 0, largest_weight = 0;
   bool decay_has_rate = false;
 
-  // Reads the attributes `limits` and `decay_has_rate` of an op.
-  Status Read(OpKernelConstruction* context) {
-    std::vector<float> limits;
-    TF_RETURN_IF_ERROR(context->GetAttr("limits", &limits));
-    TF_RETURN_IF_ERROR(context->GetAttr("decay_has_rate", &decay_has_rate));
-    if (limits.empty()) return tensorflow::Status();
-    if (limits.size() != 5) return InvalidArgument("there are ", limits.size(), " limits");
-    any = true;
-    least_gradient = limits[0], largest_gradient = limits[1], decay = limits[2];
-    least_weight = limits[3], largest_weight = limits[4];
-    return tensorflow::Status();
-  }
-
   // Returns the limits of a step with a learning rate.
   Limits At(float rate) const {
     Limits result = *this;
@@ -82,8 +76,8 @@ struct RuleArguments {
   const char* name;
   Rule rule;
   int num_slots;
-  // What the rule takes, in this order; null members follow.
-  float Hyperparameters::*hyperparameters[kMaxHyperparameters];
+  // What the rule takes, in this order, of which the rate is the first; null members follow.
+  float Hyperparameters::* hyperparameters[kMaxHyperparameters];
 
   constexpr int num_hyperparameters() const {
     int count = 0;
@@ -94,6 +88,7 @@ struct RuleArguments {
 
 using H = Hyperparameters;
 
+// clang-format off: it would take four lines for a rule.
 constexpr RuleArguments kRules[] = {
     {"sgd", Rule::kSgd, 0, {&H::rate}},
     {"adagrad", Rule::kAdagrad, 1, {&H::rate}},
@@ -123,6 +118,7 @@ constexpr RuleArguments kRules[] = {
     {"frequency_estimator_at_step", Rule::kFrequencyEstimator, 1,
      {&H::rate, &H::tau, &H::max_delta, &H::outlier, &H::step}},
 };
+// clang-format on
 
 // Returns the rule of a name, or null.
 inline const RuleArguments* FindRule(const std::string& name) {
@@ -153,9 +149,7 @@ template <Rule kRule>
 inline void UpdateElement(const Hyperparameters& h, float g, float& w, float& a, float& b,
                           float& c) {
   switch (kRule) {
-    case Rule::kSgd:
-      w -= h.rate * g;
-      return;
+    case Rule::kSgd: w -= h.rate * g; return;
     case Rule::kAdagrad:
       a += g * g;
       w -= h.rate * g / std::sqrt(a);
@@ -221,14 +215,9 @@ inline void UpdateElement(const Hyperparameters& h, float g, float& w, float& a,
     case Rule::kFtrlV2:
     case Rule::kFtrlNoNan: {  // slots: accumulator, linear
       const float new_a = a + g * g;
-      float root, new_root;
-      if (h.power == -0.5f) {
-        root = std::sqrt(a);
-        new_root = std::sqrt(new_a);
-      } else {
-        root = std::pow(a, -h.power);
-        new_root = std::pow(new_a, -h.power);
-      }
+      const bool is_root = h.power == -0.5f;
+      const float root = is_root ? std::sqrt(a) : std::pow(a, -h.power);
+      const float new_root = is_root ? std::sqrt(new_a) : std::pow(new_a, -h.power);
       a = new_a;
       if (kRule == Rule::kFtrlNoNan && h.linear_has_rate != 0.0f) {  // defined for a rate of 0
         b = b + h.rate * g - (new_root - root) * w;
@@ -337,23 +326,30 @@ constexpr bool IsCommon(Rule rule) {
          rule == Rule::kAdagradV2 || rule == Rule::kFtrl || rule == Rule::kLazyAdam;
 }
 
-// Also compiled for wider vectors, with all functions that are called, and a processor that has them
-// uses these. The numbers are the same.
+// Also compiled for wider vectors, with all functions that are called, and a processor that has
+// them uses these. The numbers are the same.
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define TPU_COLUMNS_WIDE_VECTORS __attribute__((target_clones("avx2", "default"), flatten))
 #else
 #define TPU_COLUMNS_WIDE_VECTORS
 #endif
 
+// A table and its slots, which have the same shape.
+struct Table {
+  float* weights;
+  std::array<float*, kMaxSlots> slots;  // null after those that the rule has
+  int64_t num_rows, width;
+};
+
 // Updates rows of a table and of its slots, each of which has a gradient.
 TPU_COLUMNS_WIDE_VECTORS
 void UpdateRows(Rule rule, const Hyperparameters& hyperparameters, const Limits& limits,
-                float* weights, const std::array<float*, kMaxSlots>& slots,
-                const std::vector<int64_t>& rows, const std::vector<const float*>& gradients,
-                int64_t width) {
+                const Table& table, const std::vector<int64_t>& rows,
+                const std::vector<const float*>& gradients) {
   const Hyperparameters h = hyperparameters;  // in registers: no store can change it
-  const int64_t count = rows.size();
-  float *const first = slots[0], *const second = slots[1], *const third = slots[2];
+  const int64_t count = rows.size(), width = table.width;
+  float *const weights = table.weights, *const first = table.slots[0],
+               *const second = table.slots[1], *const third = table.slots[2];
   const auto update = [&](auto rule, auto is_limited, auto width) {
     constexpr int kSlots = NumSlots(rule());
     for (int64_t place = 0; place < count; ++place) {
@@ -365,11 +361,10 @@ void UpdateRows(Rule rule, const Hyperparameters& hyperparameters, const Limits&
         if (kSlots > 2) Prefetch(third + later, width);
       }
       const int64_t offset = rows[place] * width;
-      UpdateRow<rule(), is_limited()>(h, limits, weights + offset,
-                                      kSlots > 0 ? first + offset : nullptr,
-                                      kSlots > 1 ? second + offset : nullptr,
-                                      kSlots > 2 ? third + offset : nullptr, gradients[place],
-                                      width);
+      UpdateRow<rule(), is_limited()>(
+          h, limits, weights + offset, kSlots > 0 ? first + offset : nullptr,
+          kSlots > 1 ? second + offset : nullptr, kSlots > 2 ? third + offset : nullptr,
+          gradients[place], width);
     }
   };
   WithRule(rule, [&](auto rule) {
@@ -385,5 +380,3 @@ void UpdateRows(Rule rule, const Hyperparameters& hyperparameters, const Limits&
 
 }  // namespace
 }  // namespace tpu_columns
-
-#endif  // TPU_COLUMNS_UPDATE_RULES_H_

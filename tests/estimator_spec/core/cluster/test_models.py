@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from cluster_results import losses, variables
 from estimator_spec import checkpoints
-from tpu_columns.kernels import libraries, loading
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +56,7 @@ def test_joined_transfers_change_no_number(cluster, tmp_path, core):
         np.testing.assert_array_equal(found["1"][name], value, err_msg=name)
 
 
-@pytest.mark.skipif(loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}")
+@pytest.mark.usefixtures("built_kernels")
 @pytest.mark.parametrize(
     "core", [None, pytest.param("host", marks=pytest.mark.nightly("nine more processes"))]
 )

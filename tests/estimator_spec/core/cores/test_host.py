@@ -17,7 +17,6 @@ from estimator_spec.core.cores import host, host_updates, native_tables, update_
 from estimator_spec.core.embedding import optimizers
 from estimator_spec.core.updates import dependencies
 from tpu_columns import Hardware, Mode, optimizations, placement, shared_state
-from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -108,10 +107,8 @@ FIRST_OF_EACH_KIND = {type(parameters): parameters for parameters in reversed(VA
 
 
 @pytest.fixture
-def native(monkeypatch):
+def native(built_kernels, monkeypatch):
     """Native ops look up and train tables, as in the driver's graphs."""
-    if loading.load() is None:
-        pytest.skip(f"no kernels are built: {libraries.COMMAND}")
     trained = []
 
     class Recorded(native_tables.NativeTables):
@@ -429,10 +426,8 @@ def test_native_ops_equal_the_oracle(native, subtests):
     check_all(subtests, cases, batches(seed=7))
 
 
-def test_native_updates_on_servers_equal_the_oracle(monkeypatch, subtests):
+def test_native_updates_on_servers_equal_the_oracle(built_kernels, monkeypatch, subtests):
     """An op for each shard updates it by the formulas, with limits, decay and the global step."""
-    if loading.load() is None:
-        pytest.skip(f"no kernels are built: {libraries.COMMAND}")
     updates = []
     make_update = host_updates.native_ops.update_rows
 

@@ -19,10 +19,10 @@ PAGE = 1 << 21
 DIM = 16
 LARGE = 3 * PAGE // (4 * DIM)  # rows of three pages
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or loading.load() is None,
-    reason="huge pages are requested by the native ops, and of Linux",
-)
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="huge pages are of Linux"),
+    pytest.mark.usefixtures("built_kernels"),
+]
 
 
 @pytest.fixture(autouse=True)

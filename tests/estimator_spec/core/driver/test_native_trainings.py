@@ -9,16 +9,13 @@ import tensorflow as tf
 
 import estimator_spec as es
 import tpu_columns
-from tpu_columns.kernels import libraries, loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
 ROWS, BATCH, STEPS = 12, 8, 5
 
-pytestmark = pytest.mark.skipif(
-    loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}"
-)
+pytestmark = pytest.mark.usefixtures("built_kernels")
 
 
 def columns():

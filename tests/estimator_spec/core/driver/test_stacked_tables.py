@@ -15,12 +15,9 @@ import host_runs
 from estimator_spec.core.checkpoints import records
 from estimator_spec.core.cores import host, table_groups
 from tpu_columns import IdOutOfRangeError
-from tpu_columns.kernels import libraries, loading
 
 tf1 = tf.compat.v1
-pytestmark = pytest.mark.skipif(
-    loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}"
-)
+pytestmark = pytest.mark.usefixtures("built_kernels")
 ROWS, DIM, BATCH, LENGTH = 13, 8, 10, 3
 OPTIMIZERS = {
     "sgd": es.StochasticGradientDescentParameters(0.05),

@@ -11,7 +11,6 @@ import estimator_spec as es
 import host_runs
 import tpu_columns
 from estimator_spec.core.checkpoints import records
-from tpu_columns.kernels import libraries, loading
 
 tf1 = tf.compat.v1
 
@@ -47,7 +46,7 @@ def train(model_dir, core, steps):
     return records.read(tf.train.latest_checkpoint(str(model_dir)))
 
 
-@pytest.mark.skipif(loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}")
+@pytest.mark.usefixtures("built_kernels")
 @pytest.mark.parametrize("core", [None, "host"])
 def test_the_record_says_what_trained(tmp_path, monkeypatch, caplog, core):
     """A change of the engine is in the record and in the log, and goes on with the same step."""

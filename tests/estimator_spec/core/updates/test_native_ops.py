@@ -17,7 +17,7 @@ import tpu_columns
 import traces
 from estimator_spec.core.updates import native_ops, optimize_training_graph
 from tpu_columns import Hardware, IdOutOfRangeError, Mode, optimizations, placement
-from tpu_columns.kernels import libraries, loading
+from tpu_columns.kernels import loading
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -27,9 +27,7 @@ ALL = frozenset(Optimization)
 ROOT = Path(es.__file__).resolve().parents[1]
 ROWS, BATCH, WIDTH = 30, 8, 3
 
-pytestmark = pytest.mark.skipif(
-    loading.load() is None, reason=f"no kernels are built: {libraries.COMMAND}"
-)
+pytestmark = pytest.mark.usefixtures("built_kernels")
 
 
 @pytest.fixture(scope="module")

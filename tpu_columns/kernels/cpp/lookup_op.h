@@ -8,11 +8,20 @@
 // through the ids of a table in order, so results don't depend on the number of threads. While the
 // model computes its output, other threads find repeated ids for the update.
 
-#ifndef TPU_COLUMNS_LOOK_UP_TABLES_H_
-#define TPU_COLUMNS_LOOK_UP_TABLES_H_
+#pragma once
 
-#include "features.h"
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "entries.h"
+#include "lookup_features.h"
+#include "op_helpers.h"
+#include "ordering.h"
+#include "rows.h"
 #include "shared_work.h"
+#include "step_rows.h"
 
 namespace tpu_columns {
 namespace {
@@ -22,12 +31,14 @@ namespace {
 // variable: number of the variable that has the feature's table, among `variables` and `tables`.
 // first_row, num_rows, num_shards: first row of the table in its variable, its rows, and the shards
 //   in which they are in order; id i is row i / num_shards of shard i % num_shards.
-// safe: 1: negative ids are padding, and of weighted means those whose weight isn't positive; if a row
+// safe: 1: negative ids are padding, and of weighted means those whose weight isn't positive; if a
+// row
 //   has no other ids, row 0 of the table is trained with a gradient of zero, as
 //   tf.nn.safe_embedding_lookup_sparse does. 0: zeros of dense ids are padding.
 // column_name, key, weight_key: of messages, quoted; '' if the weights have no name.
 // combiner: 0 for 'sum', 1 for 'mean', 2 for 'sqrtn'.
-// num_steps: of a sequence, which isn't safe, how many of its steps are looked up, each of which has
+// num_steps: of a sequence, which isn't safe, how many of its steps are looked up, each of which
+// has
 //   a sum of its own; otherwise 0.
 REGISTER_OP("TpuColumnsLookUpTables")
     .Input("variables: num_variables * resource")
@@ -69,13 +80,14 @@ REGISTER_OP("TpuColumnsLookUpTables")
     .SetShapeFn([](InferenceContext* c) {
       std::vector<int64_t> widths;
       TF_RETURN_IF_ERROR(c->GetAttr("widths", &widths));
-      TF_RETURN_IF_ERROR(CheckSizes({&widths}, c->num_outputs() - 1));
+      const int num_layers = c->num_outputs() - 1;
+      TF_RETURN_IF_ERROR(CheckSizes({widths.size()}, num_layers));
       TF_RETURN_IF_ERROR(CheckWidths(widths));
-      for (size_t place = 0; place < widths.size(); ++place) {
-        c->set_output(place, c->Matrix(InferenceContext::kUnknownDim, widths[place]));
+      for (int layer = 0; layer < num_layers; ++layer) {
+        c->set_output(layer, c->Matrix(InferenceContext::kUnknownDim, widths[layer]));
       }
-      c->set_output(widths.size(), c->Scalar());
-      return tensorflow::Status();
+      c->set_output(num_layers, c->Scalar());
+      return absl::OkStatus();
     })
     .Doc(R"doc(
 Combines rows of tables, in the columns of matrices.
@@ -104,15 +116,16 @@ class LookUpTablesOp : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("column_of_other", &column_of_other_));
     OP_REQUIRES_OK(context, context->GetAttr("width_of_other", &width_of_other_));
     OP_REQUIRES_OK(context, context->GetAttr("num_variables", &num_variables_));
-    int num_layers, num_others;
-    OP_REQUIRES_OK(context, context->GetAttr("num_layers", &num_layers));
+    int num_others = 0;
+    OP_REQUIRES_OK(context, context->GetAttr("num_layers", &num_layers_));
     OP_REQUIRES_OK(context, context->GetAttr("num_others", &num_others));
-    OP_REQUIRES_OK(context, CheckSizes({&widths_}, num_layers));
+    OP_REQUIRES_OK(context, CheckSizes({widths_.size()}, num_layers_));
     OP_REQUIRES_OK(context, CheckWidths(widths_));
-    OP_REQUIRES_OK(context, CheckSizes({&layer_}, features_.all.size()));
-    OP_REQUIRES_OK(context,
-                   CheckSizes({&layer_of_other_, &column_of_other_, &width_of_other_}, num_others));
-    const auto is_layer = [&](int64_t layer) { return layer >= 0 && layer < num_layers; };
+    OP_REQUIRES_OK(context, CheckSizes({layer_.size()}, features_.all.size()));
+    OP_REQUIRES_OK(context, CheckSizes({layer_of_other_.size(), column_of_other_.size(),
+                                        width_of_other_.size()},
+                                       num_others));
+    const auto is_layer = [&](int64_t layer) { return layer >= 0 && layer < num_layers_; };
     for (size_t place = 0; place < layer_.size(); ++place) {
       OP_REQUIRES(context, is_layer(layer_[place]),
                   InvalidArgument("feature ", place, " has no layer ", layer_[place]));
@@ -131,49 +144,45 @@ class LookUpTablesOp : public OpKernel {
   void Compute(OpKernelContext* context) override {
     const OpScope scope;
     LockedVariables variables;
-    if (!variables.Lock(context, 0, num_variables_, /*to_write=*/false)) return;
+    OP_REQUIRES_OK(context, variables.Lock(context, num_variables_, /*to_write=*/false));
     OpInputList others, values;
     OP_REQUIRES_OK(context, context->input_list("tables", &values));
     std::vector<const Tensor*> tables;
-    int64_t num_bytes = 0;
-    for (int place = 0; place < num_variables_; ++place) tables.push_back(&variables[place]);
+    for (const Tensor* each : variables.tensors()) tables.push_back(each);
     for (const Tensor& each : values) tables.push_back(&each);
-    for (const Tensor* each : tables) num_bytes += each->TotalBytes();
     OP_REQUIRES_OK(context, context->input_list("others", &others));
     const int64_t num_features = features_.all.size();
-    std::vector<int64_t> num_rows(widths_.size(), -1);
-    std::vector<Tensor*> layers(widths_.size());
+    std::vector<int64_t> num_rows(num_layers_, -1);
+    std::vector<Tensor*> layers(num_layers_);
     OP_REQUIRES_OK(context, CountRows(context, others, &num_rows));
-    for (size_t place = 0; place < widths_.size(); ++place) {
+    for (int layer = 0; layer < num_layers_; ++layer) {
       TensorShape shape;
       OP_REQUIRES_OK(context,
-                     TensorShape::BuildTensorShape({num_rows[place], widths_[place]}, &shape));
-      OP_REQUIRES_OK(context, context->allocate_output(place, shape, &layers[place]));
+                     TensorShape::BuildTensorShape({num_rows[layer], widths_[layer]}, &shape));
+      OP_REQUIRES_OK(context, context->allocate_output(layer, shape, &layers[layer]));
     }
     const std::shared_ptr<StepRows> rows = free_rows_->Take();
     const int64_t num_ids = CountIds(context);
-    // Places of ids are 32-bit numbers.
-    OP_REQUIRES(context, num_ids < int64_t{1} << 29,
-                InvalidArgument("too many ids in a step: ", num_ids));
-    const bool are_many = AreMany(num_ids, num_bytes);
+    OP_REQUIRES(context, num_ids < kMaxIds, InvalidArgument("too many ids in a step: ", num_ids));
+    const bool are_many = AreMany(num_ids, tables);
     OP_REQUIRES_OK(context, ForEach(context, num_features, are_many, [&](int64_t place) {
-      const Feature& feature = features_.all[place];
-      const Tensor& table = *tables[feature.variable];
-      const int64_t stride = widths_[layer_[place]];
-      Entries& entries = rows->entries[place];
-      TF_RETURN_IF_ERROR(Check(table, feature, stride));
-      TF_RETURN_IF_ERROR(features_.Read(context, feature, &entries));
-      float* sums = layers[layer_[place]]->flat<float>().data() + feature.column;
-      WithWidth(table.dim_size(1), [&](auto width) {
-        Combine(entries, table.flat<float>().data(), width, sums, stride);
-      });
-      return tensorflow::Status();
-    }));
+                     const Feature& feature = features_.all[place];
+                     const Tensor& table = *tables[feature.variable];
+                     const int64_t stride = widths_[layer_[place]];
+                     TF_RETURN_IF_ERROR(Check(table, feature, stride));
+                     TF_RETURN_IF_ERROR(features_.Read(context, feature, rows.get()));
+                     float* sums = layers[layer_[place]]->flat<float>().data() + feature.column;
+                     WithWidth(table.dim_size(1), [&](auto width) {
+                       Combine(rows->entries[place], table.flat<float>().data(), width, sums,
+                               stride);
+                     });
+                     return absl::OkStatus();
+                   }));
     for (int place = 0; place < others.size(); ++place) {
       Copy(others[place], column_of_other_[place], layers[layer_of_other_[place]]);
     }
-    Tensor* element;
-    OP_REQUIRES_OK(context, context->allocate_output(widths_.size(), TensorShape({}), &element));
+    Tensor* element = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(num_layers_, TensorShape({}), &element));
     element->scalar<tensorflow::Variant>()() = StepRowsElement{rows};
     if (!are_many || !trains_) return;
     // Half of the threads, as the model needs some at the same time.
@@ -194,39 +203,38 @@ class LookUpTablesOp : public OpKernel {
   }
 
   // Sets the number of rows of each layer.
-  Status CountRows(OpKernelContext* context, const OpInputList& others,
-                   std::vector<int64_t>* num_rows) {
+  absl::Status CountRows(OpKernelContext* context, const OpInputList& others,
+                         std::vector<int64_t>* num_rows) {
     for (size_t place = 0; place < features_.all.size(); ++place) {
-      int64_t rows;
+      int64_t rows = 0;
       TF_RETURN_IF_ERROR(features_.CountSums(context, features_.all[place], &rows));
       TF_RETURN_IF_ERROR(Agree(rows, &(*num_rows)[layer_[place]]));
     }
     for (int place = 0; place < others.size(); ++place) {
       // A program may give a tensor a static shape that isn't its own.
       if (others[place].dims() != 2 || others[place].dim_size(1) != width_of_other_[place]) {
-        return InvalidArgument("ConcatOp : Dimensions of inputs should match: a part has the shape ",
-                               others[place].shape().DebugString(), ", and not ",
-                               width_of_other_[place], " columns");
+        return InvalidArgument(
+            "ConcatOp : Dimensions of inputs should match: a part has the shape ",
+            others[place].shape().DebugString(), ", and not ", width_of_other_[place], " columns");
       }
-      TF_RETURN_IF_ERROR(
-          Agree(others[place].dim_size(0), &(*num_rows)[layer_of_other_[place]]));
+      TF_RETURN_IF_ERROR(Agree(others[place].dim_size(0), &(*num_rows)[layer_of_other_[place]]));
     }
-    return tensorflow::Status();
+    return absl::OkStatus();
   }
 
-  static Status Agree(int64_t rows, int64_t* known) {
+  static absl::Status Agree(int64_t rows, int64_t* known) {
     if (*known >= 0 && rows != *known) {
       return InvalidArgument("ConcatOp : Dimensions of inputs should match: ", rows, " vs. ",
                              *known);
     }
     *known = rows;
-    return tensorflow::Status();
+    return absl::OkStatus();
   }
 
-  static Status Check(const Tensor& table, const Feature& feature, int64_t stride) {
+  static absl::Status Check(const Tensor& table, const Feature& feature, int64_t stride) {
     if (table.dims() == 2 && feature.first_row + feature.num_rows <= table.dim_size(0) &&
         feature.column + table.dim_size(1) <= stride) {
-      return tensorflow::Status();
+      return absl::OkStatus();
     }
     return InvalidArgument("a table ", table.shape().DebugString(), " has other rows or columns");
   }
@@ -294,8 +302,8 @@ class LookUpTablesOp : public OpKernel {
   Features features_;
   std::shared_ptr<FreeStepRows> free_rows_;
   std::vector<int64_t> widths_, layer_, layer_of_other_, column_of_other_, width_of_other_;
-  int num_variables_;
-  bool trains_;
+  int num_variables_ = 0, num_layers_ = 0;
+  bool trains_ = false;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TpuColumnsLookUpTables").Device(tensorflow::DEVICE_CPU),
@@ -303,5 +311,3 @@ REGISTER_KERNEL_BUILDER(Name("TpuColumnsLookUpTables").Device(tensorflow::DEVICE
 
 }  // namespace
 }  // namespace tpu_columns
-
-#endif  // TPU_COLUMNS_LOOK_UP_TABLES_H_

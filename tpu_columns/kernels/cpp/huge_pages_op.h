@@ -2,9 +2,15 @@
 //
 // Huge pages for tables; see estimator_spec/core/driver/huge_pages.py.
 
-#ifndef TPU_COLUMNS_HUGE_PAGES_H_
-#define TPU_COLUMNS_HUGE_PAGES_H_
+#pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+#include "op_helpers.h"
 #include "shared_work.h"
 
 #ifdef __linux__
@@ -58,26 +64,28 @@ class UseHugePagesOp : public OpKernel {
 
   void Compute(OpKernelContext* context) override {
     const Tensor& values = context->input(0);
-    const uintptr_t start = reinterpret_cast<uintptr_t>(values.data()), size = page_bytes_;
+    const auto start = reinterpret_cast<uintptr_t>(values.data());
+    const uintptr_t size = page_bytes_;
     // Pages that are of this variable alone.
     const uintptr_t first = (start + size - 1) / size, end = (start + values.TotalBytes()) / size;
+    char* const first_page = static_cast<char*>(values.data()) + (first * size - start);
     const int64_t num_pages = end > first ? end - first : 0;
     const int64_t num_parts = (num_pages + kPagesOfAPart - 1) / kPagesOfAPart;
     std::atomic<int64_t> num_moved{0};
     const auto move = [&](int64_t part) {
       const int64_t page = part * kPagesOfAPart;
-      num_moved += MovePages(reinterpret_cast<char*>((first + page) * size), page_bytes_,
+      num_moved += MovePages(first_page + page * page_bytes_, page_bytes_,
                              std::min(kPagesOfAPart, num_pages - page));
-      return tensorflow::Status();
+      return absl::OkStatus();
     };
     OP_REQUIRES_OK(context, ForEach(context, num_parts, num_parts > 1, move));
-    Tensor* num_bytes;
+    Tensor* num_bytes = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape(), &num_bytes));
     num_bytes->scalar<int64_t>()() = num_moved.load() * page_bytes_;
   }
 
  private:
-  int64_t page_bytes_;
+  int64_t page_bytes_ = 0;
 };
 
 REGISTER_KERNEL_BUILDER(Name("TpuColumnsUseHugePages").Device(tensorflow::DEVICE_CPU),
@@ -85,5 +93,3 @@ REGISTER_KERNEL_BUILDER(Name("TpuColumnsUseHugePages").Device(tensorflow::DEVICE
 
 }  // namespace
 }  // namespace tpu_columns
-
-#endif  // TPU_COLUMNS_HUGE_PAGES_H_
