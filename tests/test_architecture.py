@@ -59,6 +59,9 @@ KNOWN_PRIVATE = {
         _V2 + "VocabularyFileCategoricalColumn": _COLUMN_CLASS,
         _V2 + "VocabularyListCategoricalColumn": _COLUMN_CLASS,
         _V2 + "WeightedCategoricalColumn": _COLUMN_CLASS,
+        "tensorflow.python.eager.tape.variable_accessed": (
+            "without it a GradientTape finds no gradient of an op that reads a variable's handle"
+        ),
         "tensorflow.python.feature_column.serialization.register_feature_column": (
             "without it DenseFeatures.from_config can't restore our columns"
         ),
@@ -542,6 +545,12 @@ def test_a_broken_invariant_is_found(path, source):
 def test_what_is_allowed_is_accepted(path, source):
     """Allowed imports and private names are accepted."""
     assert broken_invariants(path, source) == []
+
+
+def test_one_file_calls_the_ops():
+    """Only `kernels/calls.py` calls an op of ours."""
+    callers = {path for path, text in SOURCES.items() if re.search(r"\.tpu_columns_[a-z]", text)}
+    assert callers == {"tpu_columns/kernels/calls.py"}
 
 
 @pytest.mark.parametrize("path", ADAPTERS[:2])

@@ -12,6 +12,9 @@ from typing import Any
 
 import tensorflow as tf
 
+# An op that reads a variable by its handle has no gradient on a tape without it.
+from tensorflow.python.eager.tape import variable_accessed
+
 # `input_layer` of TF1 accepts only columns of these two abstract classes, which were never
 # exported. Such columns read their features from a `_LazyBuilder`, which our
 # `sequence_input_layer` passes to TensorFlow's own columns.
@@ -128,5 +131,6 @@ __all__ = [
     "scope_name",
     "sequence_tensor",
     "serialize_feature_column",
+    "variable_accessed",
     "variable_shape",
 ]

@@ -16,13 +16,13 @@ from tpu_columns import (
     categorical,
     eager_tables,
     invalid_ids,
-    lookup,
     padded_lookup,
     storage,
     tables,
 )
 from tpu_columns.checks import is_int
 from tpu_columns.feature_column_protocol import FeatureColumnProtocol
+from tpu_columns.kernels.calls import check_combiner
 from tpu_columns.placement import LookupDevice
 
 tf1 = tf.compat.v1
@@ -61,7 +61,7 @@ class TPUEmbeddingColumn(FeatureColumnProtocol):
         object.__setattr__(self, "dimension", int(self.dimension))
         _check_max_sequence_length(self.max_sequence_length, self._feature)
         object.__setattr__(self, "max_sequence_length", int(self.max_sequence_length))
-        lookup.check_combiner(self.combiner)
+        check_combiner(self.combiner)
         object.__setattr__(
             self, "embedding_lookup_device", LookupDevice.parse(self.embedding_lookup_device)
         )
@@ -431,4 +431,4 @@ def _check_tensor_core(column: TPUEmbeddingColumn) -> None:
             f"Column: {column.name}. Leave the device unset."
         )
     # TensorFlow's own columns check the combiner only at the lookup.
-    padded_lookup.check_combiner(column.combiner, column.name)
+    padded_lookup.check_supported(column.combiner, column.name)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts sparse and dense ids of a batch to one list of entries.
 
-Masked entries keep their place, as compacting them costs more than the lookup. They are summed to a
-further row of the batch, which `combining.combine` drops: with weight 0 a NaN would spoil a sum.
-Where an optimizer would update a further row of the table for them, their id is replaced by one
-that is looked up anyway; elsewhere by 0.
+Masked entries stay in place: removing them costs more than looking them up. They are summed into an
+extra row of the batch, which `combining.combine` drops; multiplying by 0 instead would let a NaN
+through. Where an optimizer would update another row of the table for them, their id is replaced by
+one that is looked up anyway; elsewhere by 0.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
-from tpu_columns import categorical, driver_graphs, eager_tables, native_lookup
+from tpu_columns import categorical, eager_tables, engine, native_lookup
 from tpu_columns.column_types import EmbeddingColumn, SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.layer_inputs import check_features_of
 
@@ -150,7 +150,7 @@ def _takes_few_ops(columns: list[Any]) -> bool:
     TensorFlow's raises the errors of columns that aren't dense, or have the same name.
     """
     return (
-        driver_graphs.uses_native_kernels()
+        engine.of_graph().is_native
         and all(isinstance(column, private.DenseColumnV1) for column in columns)
         and len({column.name for column in columns}) == len(columns)
     )

@@ -13,12 +13,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import combining, entries, native_lookup, optimizations, storage
+from tpu_columns import combining, engine, entries, native_lookup, optimizations, storage
+from tpu_columns.kernels.calls import check_combiner
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
-
-COMBINERS = ("mean", "sqrtn", "sum")
 
 # Up to this many ids per row, gathering rows for missing entries costs less than dropping these.
 MAX_DENSE_WIDTH = 16
@@ -56,7 +55,7 @@ def pooled_lookup(
         ValueError: the combiner is unknown.
     """
     combiner = check_combiner(combiner) or "mean"
-    is_native = native_lookup.can_look_up(table, weights)
+    is_native = engine.of_lookup(table, weights).is_native
     is_plain = not optimizations.is_used(Optimization.LOOKUPS) or _is_low_precision(table)
     if is_plain and not is_native and not isinstance(table, storage.QuantizedTable):
         return _plain_lookup(table, ids, weights, combiner, safe)
@@ -110,7 +109,7 @@ def dense_lookup(
         ValueError: the combiner is unknown, or n isn't known statically.
     """
     combiner = check_combiner(combiner) or "mean"
-    if native_lookup.can_look_up(table, None):
+    if engine.of_lookup(table, None).is_native:
         with tf.name_scope("dense_lookup"):
             return native_lookup.look_up(table, ids, None, combiner, safe=True)
     missing = ids < 0
@@ -214,28 +213,6 @@ def sequence_lengths(ids: tf.SparseTensor) -> tf.Tensor:
     )
     # The maximum of no elements is the lowest int64.
     return tf.maximum(last, 0, name="sequence_lengths")
-
-
-def is_combiner(combiner: str | None) -> bool:
-    """Returns whether a combiner is one of `COMBINERS` or None.
-
-    Args:
-        combiner: the value to check.
-    """
-    return combiner is None or combiner in COMBINERS
-
-
-def check_combiner(combiner: str | None) -> str | None:
-    """Checks a combiner and returns it.
-
-    Raises:
-        ValueError: it is neither one of `COMBINERS` nor None.
-    """
-    if not is_combiner(combiner):
-        raise ValueError(
-            f"combiner must be one of 'mean', 'sqrtn' or 'sum' (or None), got {combiner!r}."
-        )
-    return combiner
 
 
 def _is_low_precision(table: Any) -> bool:

@@ -39,7 +39,7 @@ _REFUSED = re.compile(r"assertion failed: \[(Column .*?:)\] \[(-?\d+)")
 _NODE_NAME = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
-class Names(NamedTuple):
+class LookupNames(NamedTuple):
     """Names of a lookup's column and features, for errors.
 
     Attributes:
@@ -64,7 +64,7 @@ class LookupSite:
     """
 
     scope: str
-    names: Names
+    names: LookupNames
     num_rows: int
 
 
@@ -96,10 +96,10 @@ def check_counts(
         WeightCountError: the numbers differ.
     """
     if weights is not None and not ids.values.shape.is_compatible_with(weights.values.shape):
-        raise _weight_count_error(Names(column_name, feature_key, weight_key))
+        raise _weight_count_error(LookupNames(column_name, feature_key, weight_key))
 
 
-def _weight_count_error(names: Names) -> WeightCountError:
+def _weight_count_error(names: LookupNames) -> WeightCountError:
     weights = f"its weights, feature {names.weight_key!r}," if names.weight_key else "weights"
     return WeightCountError(
         None,
@@ -116,10 +116,10 @@ def record_site(
     """Records a lookup in the default graph; does nothing in eager mode."""
     if not tf.executing_eagerly():
         sites = tf1.get_default_graph().get_collection_ref(shared_state.LOOKUP_SITES)
-        sites.append(LookupSite(scope, Names(column_name, feature_key, weight_key), num_rows))
+        sites.append(LookupSite(scope, LookupNames(column_name, feature_key, weight_key), num_rows))
 
 
-def names_of_scope() -> Names | None:
+def names_of_scope() -> LookupNames | None:
     """Returns what errors of a lookup name, if it was recorded around the current name scope."""
     graph = tf1.get_default_graph()
     scope = f"{graph.get_name_scope()}/"
@@ -176,5 +176,5 @@ def explain(
             )
     weighted = [found for node in nodes if (found := _WEIGHTED_SCOPE.search(node))]
     if counts_differ and weighted:
-        return _weight_count_error(Names(*weighted[0].groups()))
+        return _weight_count_error(LookupNames(*weighted[0].groups()))
     return None

@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns.lookup import COMBINERS
+from tpu_columns.kernels.calls import check_combiner
 
 
-def check_combiner(combiner: str | None, column_name: str = "") -> None:
+def check_supported(combiner: str | None, column_name: str = "") -> None:
     """Checks that lookups on the tensor core support a combiner.
 
     Args:
@@ -20,12 +20,12 @@ def check_combiner(combiner: str | None, column_name: str = "") -> None:
     Raises:
         ValueError: the combiner isn't 'mean', 'sqrtn' or 'sum'.
     """
-    if combiner not in COMBINERS:
-        column = f" Column: {column_name}." if column_name else ""
-        raise ValueError(
-            "Dense TPU Embedding does not support combiner other than sum and mean (and here "
-            f"sqrtn), got {combiner!r}.{column}"
-        )
+    column = f" Column: {column_name}." if column_name else ""
+    message = (
+        "Dense TPU Embedding does not support combiner other than sum and mean (and here "
+        f"sqrtn), got {combiner!r}.{column}"
+    )
+    check_combiner(combiner, message, optional=False)
 
 
 def pad_for_tensor_core(
@@ -72,7 +72,7 @@ def tensor_core_lookup(
     Raises:
         ValueError: the combiner is unknown.
     """
-    check_combiner(combiner)
+    check_supported(combiner)
     with tf.name_scope("tensor_core_lookup"):
         rows = tf.nn.embedding_lookup(table, values)
         summed = tf.reduce_sum(rows * mask[:, :, tf.newaxis], axis=1)

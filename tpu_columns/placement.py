@@ -135,7 +135,7 @@ def route(column: Any, mode: Mode, hardware: Hardware) -> LookupDevice:
 
 
 @dataclasses.dataclass(frozen=True)
-class Placement:
+class RunPlacement:
     """Mode and hardware of the graph that a driver builds.
 
     Attributes:
@@ -164,19 +164,19 @@ def running(
     Args:
         mode: mode of the graph.
         hardware: hardware of the run.
-        tensor_core_tables: as in `Placement`.
-        replaces_tpu: as in `Placement`.
+        tensor_core_tables: as in `RunPlacement`.
+        replaces_tpu: as in `RunPlacement`.
 
     Raises:
         TypeError: `mode` or `hardware` isn't a member of its enum.
     """
     if not isinstance(mode, Mode) or not isinstance(hardware, Hardware):
         raise TypeError(f"running() takes a Mode and a Hardware, got {mode!r} and {hardware!r}.")
-    placement = Placement(mode, hardware, frozenset(tensor_core_tables), replaces_tpu)
+    placement = RunPlacement(mode, hardware, frozenset(tensor_core_tables), replaces_tpu)
     return shared_state.setting(shared_state.PLACEMENT, placement)
 
 
-def current() -> Placement | None:
+def current() -> RunPlacement | None:
     """Returns the placement of the innermost `running()`, or None outside of a driver."""
     return shared_state.PLACEMENT.get()
 

@@ -48,7 +48,7 @@ graph around it."""
 
 LOOP_BODIES = ("tpu_columns", "loop_bodies")
 """Bodies of the driver's training loops, in the graph around each and in itself.
-`tpu_columns.driver_graphs` adds a body when its loop is built, and reads them where an op is
+`tpu_columns.engine` adds a body when its loop is built, and reads them where an op is
 chosen."""
 
 CHECKPOINT = ("estimator_spec", "checkpoint")

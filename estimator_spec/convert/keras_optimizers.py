@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from estimator_spec.convert import target_support
 from estimator_spec.convert.optional_packages import load_extra
-from estimator_spec.core.cores import update_rules
+from estimator_spec.core.cores import host_updates
 from estimator_spec.core.embedding import optimizers as ours
 from estimator_spec.core.embedding.optimizers import OptimizationParameters
 from tpu_columns import callables
@@ -335,7 +335,11 @@ class CoreOptimizerMethods(DuplicateSummingOptimizer):
             )
         slots = {name: self.slot(name, variable).value for name in self._slots}
         rate = tf.cast(learning_rate, tf.float32)
-        _update_rows(self._parameters, variable, slots, gradient, rate, step)
+        rows = host_updates.GatheredRows(
+            variable, gradient.indices, tf.gather(variable, gradient.indices)
+        )
+        update = host_updates.TableUpdate(rows, gradient.values, rate, step)
+        host_updates.apply(update, slots, self._parameters)
 
     def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
         """Applies gradients to tables."""
@@ -367,35 +371,3 @@ class CoreOptimizerMethods(DuplicateSummingOptimizer):
         config = dict(config)
         config["gradient_multiplier"] = callables.from_config(config["gradient_multiplier"])
         return super().from_config(config, custom_objects)
-
-
-def _update_rows(
-    parameters: OptimizationParameters,
-    variable: Any,
-    slots: dict[str, Any],
-    gradient: Any,
-    rate: Any,
-    step: Any,
-) -> None:
-    """Updates a table by a gradient without repeated rows."""
-    ids = gradient.indices
-    rows = looked_up = tf.gather(variable, ids)
-    gradients = gradient.values
-    all_rows = update_rules.updates_all_rows(parameters)
-    if all_rows:
-        shape, places = tf.shape(variable, out_type=ids.dtype), ids[:, tf.newaxis]
-        gradients = tf.scatter_nd(places, gradients, shape)
-        looked_up = tf.scatter_nd(places, rows, shape)
-        rows = variable.read_value()
-        values = {name: slot.read_value() for name, slot in slots.items()}
-    else:
-        values = {name: tf.gather(slot, ids) for name, slot in slots.items()}
-    new, new_values = update_rules.apply(parameters, rows, values, gradients, rate, step)
-    new = update_rules.decay(parameters, new, looked_up, rate)
-    new = update_rules.clip_weights(parameters, new)
-    changes = [(variable, new), *((slots[name], new_values[name]) for name in slots)]
-    for changed, value in changes:
-        if all_rows:
-            changed.assign(value)
-        else:
-            changed.scatter_update(tf.IndexedSlices(value, ids))

@@ -10,12 +10,12 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.mid_level import optimizers, samples
-from estimator_spec.mid_level.replicas import DEVICE, Replicas
+from estimator_spec.mid_level.replicas import DEVICE, LocalReplicas
 from estimator_spec.mid_level.state import DelayedCall
-from estimator_spec.mid_level.tables import Table
+from estimator_spec.mid_level.tables import TableVariables
 
 
-class EmbeddingCore(abc.ABC):
+class MidLevelCore(abc.ABC):
     """Base of the embedding cores on the host.
 
     Args:
@@ -30,13 +30,13 @@ class EmbeddingCore(abc.ABC):
         paths: their names in errors.
     """
 
-    def __init__(self, feature_config: Any, replicas: Replicas, pipelined: bool) -> None:
+    def __init__(self, feature_config: Any, replicas: LocalReplicas, pipelined: bool) -> None:
         self.replicas = replicas
         self.structure = feature_config
         self.features = tf.nest.flatten(feature_config)
         self.paths = samples.paths(feature_config)
         self._delayed = DelayedCall(self._train) if pipelined else None
-        self._tables: list[Table] = []
+        self._tables: list[TableVariables] = []
         self._warned: set[str] = set()
 
     def flush(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.core._tensorflow import tpu_embedding
-from estimator_spec.mid_level import samples, tables
+from estimator_spec.mid_level import samples, state
 from estimator_spec.mid_level.host import HostEmbedding
 from estimator_spec.mid_level.replicas import warn_if_installed
 
@@ -106,7 +106,7 @@ class TPUEmbedding(tf.tpu.experimental.embedding.TPUEmbedding):  # type: ignore[
         if shapes is not None:
             self._host.set_shapes(shapes)
         # The optimizers are checked by now; super() creates the variables in the scope's thread.
-        tables.create_outside(super().build)
+        state.create_outside(super().build)
         self._host.set_variables(tpu_embedding.variables(self))
 
     @property

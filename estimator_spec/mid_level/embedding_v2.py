@@ -9,8 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.core._tensorflow import tpu_embedding
-from estimator_spec.mid_level import moving, samples, stacked, stacking, tables
-from estimator_spec.mid_level.replicas import Replicas, warn_if_installed
+from estimator_spec.mid_level import moving, samples, stacked, stacking, state
+from estimator_spec.mid_level.replicas import LocalReplicas, warn_if_installed
 
 # TensorFlow 2.15 has none.
 _TENSORFLOWS: Any = getattr(tf.tpu.experimental.embedding, "TPUEmbeddingV2", object)
@@ -82,7 +82,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
         self._host = stacked.StackedEmbedding(
             structure,
             tpu_embedding.table_configs(self),
-            Replicas(strategy),
+            LocalReplicas(strategy),
             pipeline_execution_with_tensor_core,
             config is not None and config.disable_table_stacking,
         )
@@ -129,7 +129,7 @@ class TPUEmbeddingV2(_TENSORFLOWS):  # type: ignore[misc]
             return
         if tpu_embedding.is_built(self):
             return
-        tables.create_outside(super().build)
+        state.create_outside(super().build)
         self._host.set_variables(tpu_embedding.variables(self))
 
     def _create_variables_and_slots(self) -> Any:

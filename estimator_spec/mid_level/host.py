@@ -20,13 +20,15 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.mid_level import optimizers, samples, tables
-from estimator_spec.mid_level.core import EmbeddingCore
-from estimator_spec.mid_level.replicas import DEVICE, Replicas
-from estimator_spec.mid_level.samples import Samples
+from estimator_spec.mid_level.core import MidLevelCore
+from estimator_spec.mid_level.replicas import DEVICE, LocalReplicas
 from estimator_spec.mid_level.state import HeldTensors, TensorQueue, of_shape
-from estimator_spec.mid_level.tables import Lookup
+from tpu_columns.combining import Entries
 
 _MOST_WAITING = 1000
+
+# Ids of each feature, and the shape of their samples.
+_Batch = list[tuple[Entries, Any]]
 
 _NO_BATCH = (
     "dequeue: no batch is enqueued. Each dequeue needs an enqueue before it; a TPU would wait "
@@ -58,26 +60,26 @@ class _Form:
         parts = 1 + (not self.one_id) + (self.shape is None)
         return [*[tf.int64] * parts, *[tf.float32] * self.weighted]
 
-    def flatten(self, found: Samples) -> list[Any]:
+    def flatten(self, found: Entries, shape: Any) -> list[Any]:
         """Returns the tensors that aren't constants."""
         tensors = [found.ids]
-        tensors += [] if self.one_id else [found.samples]
-        tensors += [found.shape] if self.shape is None else []
+        tensors += [] if self.one_id else [found.segments]
+        tensors += [shape] if self.shape is None else []
         return [*tensors, *([found.weights] if self.weighted else [])]
 
-    def unflatten(self, tensors: Iterator[Any]) -> Samples:
-        """Returns the samples of such tensors."""
+    def unflatten(self, tensors: Iterator[Any], feature: Any) -> tuple[Entries, Any]:
+        """Returns the ids and the shape of such tensors."""
         ids, *rest = (of_shape(next(tensors), [None]) for _ in self.dtypes)
         weights = rest.pop() if self.weighted else None
         shape = rest.pop() if self.shape is None else tf.constant(self.shape, tf.int64)
         if self.one_id:
             assert self.shape is not None
-            return Samples(ids, tf.range(math.prod(self.shape), dtype=tf.int64), shape, weights)
-        (samples,) = rest
-        return Samples(ids, samples, shape, weights)
+            rest = [tf.range(math.prod(self.shape), dtype=tf.int64)]
+        (places,) = rest
+        return samples.entries_of(ids, places, shape, weights, feature)
 
 
-def _form(ids: Any, found: Samples, shape: Any) -> _Form:
+def _form(ids: Any, found: Entries, shape: Any) -> _Form:
     """Returns the form of the samples of a feature, whose activations have a shape."""
     known = tuple(shape.as_list()) if shape.is_fully_defined() else None
     one_id = (
@@ -105,19 +107,21 @@ class _Kind:
         """Types of the tensors of `flatten`."""
         return [dtype for form in self.forms for dtype in form.dtypes]
 
-    def flatten(self, batch: Sequence[Samples]) -> list[Any]:
+    def flatten(self, batch: _Batch) -> list[Any]:
         """Returns the tensors of a batch that aren't constants."""
         pairs = zip(self.forms, batch, strict=True)
-        return [tensor for form, found in pairs for tensor in form.flatten(found)]
+        return [tensor for form, found in pairs for tensor in form.flatten(*found)]
 
-    def unflatten(self, tensors: Sequence[Any]) -> list[Samples]:
+    def unflatten(self, tensors: Sequence[Any], features: Sequence[Any]) -> _Batch:
         """Returns the batch of such tensors."""
         rest = iter(tensors)
-        return [form.unflatten(rest) for form in self.forms]
+        pairs = zip(self.forms, features, strict=True)
+        with tf.device(DEVICE):
+            return [form.unflatten(rest, feature) for form, feature in pairs]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Update:
+class _BatchUpdate:
     """Static properties of a delayed update, known when a function is traced.
 
     Attributes:
@@ -136,7 +140,7 @@ class _Update:
 _Place = tuple[int, Any]  # replica and name of a call
 
 
-class HostEmbedding(EmbeddingCore):
+class HostEmbedding(MidLevelCore):
     """Embedding core on the host for one embedding object.
 
     Args:
@@ -149,7 +153,7 @@ class HostEmbedding(EmbeddingCore):
     def __init__(
         self, feature_config: Any, configs: Sequence[Any], strategy: Any, pipelined: bool
     ) -> None:
-        super().__init__(feature_config, Replicas(strategy), pipelined)
+        super().__init__(feature_config, LocalReplicas(strategy), pipelined)
         self.any_batch_size = False
         self.shapes = [feature.output_shape for feature in self.features]
         self._configs = list(configs)
@@ -240,7 +244,8 @@ class HostEmbedding(EmbeddingCore):
                 samples.from_ids(*each)
                 for each in zip(self.paths, inputs, weights, self.features, shapes, strict=True)
             ]
-        kind = _Kind(training, tuple(map(_form, inputs, batch, shapes)))
+        found = [entries for entries, _ in batch]
+        kind = _Kind(training, tuple(map(_form, inputs, found, shapes)))
         place = replica, name
         if (place, kind) not in self._queues:
             self._queues[place, kind] = TensorQueue(kind.dtypes, _NO_BATCH)
@@ -256,15 +261,15 @@ class HostEmbedding(EmbeddingCore):
         if place not in self._enqueued:
             raise RuntimeError(_NO_BATCH)
         kind, shapes = self._next(place)
-        batch = kind.unflatten(self._queues[place, kind].take())
+        batch = kind.unflatten(self._queues[place, kind].take(), self.features)
+        ids = [entries for entries, _ in batch]
         if not kind.training:
             self.flush()
         native = self.replicas.number == 1 and tables.is_native(self._tables)
-        lookups = self._lookups(batch)
         try:
-            sums, rows = tables.look_up(self._tables, lookups, native)
+            sums, rows = tables.look_up(self._tables, self._numbers, self.paths, ids, native)
         except tf.errors.InvalidArgumentError:
-            self._explain(lookups)
+            self._explain(ids)
             raise
         if kind.training:
             held = self._held(self._looked_up, (place, kind, native), kind, native)
@@ -272,9 +277,11 @@ class HostEmbedding(EmbeddingCore):
         self._dequeued[place] = kind, native
         found = []
         with tf.device(DEVICE):
-            for lookup, shape, value in zip(lookups, shapes, sums, strict=True):
-                width = int(self._tables[lookup.table].variable.shape[1])
-                found.append(_reshaped(tf.stop_gradient(value), shape, lookup.samples, width))
+            for feature, (_, size), shape, value in zip(
+                self.features, batch, shapes, sums, strict=True
+            ):
+                value = tf.stop_gradient(value)
+                found.append(_reshaped(value, shape, size, feature.table.dim))
         return found
 
     def apply_gradients(self, gradients: Sequence[Any], name: Any) -> None:
@@ -295,7 +302,7 @@ class HostEmbedding(EmbeddingCore):
             for gradient, feature in zip(gradients, self.features, strict=True)
             if gradient is not None
         ]
-        update = _Update(kind, native, has_gradient, self.replicas.number)
+        update = _BatchUpdate(kind, native, has_gradient, self.replicas.number)
         self.replicas.merge(
             lambda tensors: self._update(update, tensors, self._configs), [*held, *given]
         )
@@ -320,18 +327,12 @@ class HostEmbedding(EmbeddingCore):
         others = [place for place in known if place[0] == replica]
         return others[-1] if others else (replica, name)
 
-    def _lookups(self, batch: Sequence[Samples]) -> list[Lookup]:
-        return [
-            Lookup(number, each, self._configs[number].combiner, path)
-            for number, each, path in zip(self._numbers, batch, self.paths, strict=True)
-        ]
-
     def _held(self, held: Any, key: Any, kind: _Kind, native: bool) -> HeldTensors:
         if key not in held:
             held[key] = HeldTensors([*kind.dtypes, *([tf.variant] * native)], _NO_LOOKUP)
         return held[key]  # type: ignore[no-any-return]
 
-    def _train(self, known: _Update, tensors: Sequence[Any]) -> None:
+    def _train(self, known: _BatchUpdate, tensors: Sequence[Any]) -> None:
         """Trains the tables.
 
         Args:
@@ -346,7 +347,8 @@ class HostEmbedding(EmbeddingCore):
         for replica in range(known.num_replicas):
             mine = list(rest[replica * size : (replica + 1) * size])
             count = len(known.kind.dtypes)
-            replicas.append(self._lookups(known.kind.unflatten(mine[:count])))
+            batch = known.kind.unflatten(mine[:count], self.features)
+            replicas.append([entries for entries, _ in batch])
             given = mine[count:]
             if known.native:
                 rows = of_shape(given.pop(0), [])
@@ -357,25 +359,32 @@ class HostEmbedding(EmbeddingCore):
                     for has, feature in zip(known.has_gradient, self.features, strict=True)
                 ]
             )
-        tables.train(self._tables, replicas, gradients, rates, rows)
+        tables.train(self._tables, self._numbers, replicas, gradients, rates, rows)
 
     def _check_trainable(self) -> None:
         for config in self._configs:
             optimizers.parameters_of(config.name, config.optimizer)
 
-    def _explain(self, lookups: Sequence[Lookup]) -> None:
+    def _explain(self, batch: Sequence[Entries]) -> None:
         """Raises an error that names the feature of an id out of range, when run eagerly."""
-        for path, lookup in zip(self.paths, lookups, strict=True):
-            samples.check_ids(path, lookup.samples.ids, self._configs[lookup.table])
+        for path, feature, entries in zip(self.paths, self.features, batch, strict=True):
+            samples.check_ids(path, entries.ids, feature.table)
 
 
-def _reshaped(sums: Any, shape: Any, samples: Samples, width: int) -> Any:
-    """Returns the activations of sums [S, D], for samples of a shape."""
+def _reshaped(sums: Any, shape: Any, size: Any, width: int) -> Any:
+    """Returns the activations of sums [S, D].
+
+    Args:
+        sums: the sums.
+        shape: static shape of their samples.
+        size: that shape as a tensor.
+        width: D.
+    """
     if shape.rank == 1:
         return of_shape(sums, [shape[0], width])
     if shape.is_fully_defined():
         return tf.reshape(sums, [*shape.as_list(), width])
-    found = tf.reshape(sums, tf.concat([samples.shape, [width]], 0))
+    found = tf.reshape(sums, tf.concat([size, [width]], 0))
     return tf.ensure_shape(found, shape.concatenate([width]))
 
 

@@ -231,7 +231,7 @@ def save_for_estimator(
         tf1.train.update_checkpoint_state(directory, prefix)
 
 
-class _Place(NamedTuple):
+class _TablePlace(NamedTuple):
     """Position of a table in the variables of an embedding object.
 
     Attributes:
@@ -250,12 +250,12 @@ class _Place(NamedTuple):
         return self.shape[1]
 
 
-def _places(embedding: Any) -> dict[str, _Place]:
+def _places(embedding: Any) -> dict[str, _TablePlace]:
     """Returns where each table of an embedding object is, by its name."""
     layouts = getattr(embedding, "embedding_layouts", None)
     if layouts is None:
         return {
-            config.name: _Place(config.name, (config.vocabulary_size, config.dim))
+            config.name: _TablePlace(config.name, (config.vocabulary_size, config.dim))
             for config in tpu_embedding.table_configs(embedding)
         }
     found = {}
@@ -263,7 +263,7 @@ def _places(embedding: Any) -> dict[str, _Place]:
         rows, width = layout.unsharded_shape
         ids = tf.range(rows, dtype=tf.int64)
         places = stacking.positions(layout, ids)
-        found[name] = _Place(layout.stacked_table_name, (rows, width), places)
+        found[name] = _TablePlace(layout.stacked_table_name, (rows, width), places)
     return found
 
 

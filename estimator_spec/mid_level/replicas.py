@@ -34,7 +34,7 @@ def warn_if_installed(name: str, kind: type) -> None:
         )
 
 
-class Replicas:
+class LocalReplicas:
     """Replicas of a strategy, all of them in this process.
 
     Args:

@@ -16,25 +16,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
+from tpu_columns.combining import Entries
 
-class Samples(NamedTuple):
-    """The N ids of a feature, and the samples that they belong to.
 
-    Attributes:
+def entries_of(
+    ids: Any, samples: Any, shape: Any, weights: Any, feature: Any
+) -> tuple[Entries, Any]:
+    """Returns ids as entries of their samples, and `shape`.
+
+    Args:
         ids: int64, [N].
         samples: int64, [N]: number of each id's sample.
         shape: int64, [r]: shape of the activation without the table's dimension.
         weights: float32, [N], or None for ones.
+        feature: the `FeatureConfig`.
     """
-
-    ids: Any
-    samples: Any
-    shape: Any
-    weights: Any = None
+    found = Entries(
+        *(ids, samples, tf.reduce_prod(shape), weights, feature.table.combiner),
+        weights_from_user=weights is not None,
+    )
+    return found, shape
 
 
 def paths(structure: Any) -> list[str]:
@@ -132,8 +137,8 @@ def check_shapes(path: str, known: Any, incoming: Any) -> None:
         )
 
 
-def from_ids(path: str, ids: Any, weights: Any, feature: Any, known: Any) -> Samples:
-    """Returns the samples of one feature of one replica.
+def from_ids(path: str, ids: Any, weights: Any, feature: Any, known: Any) -> tuple[Entries, Any]:
+    """Returns the ids of one feature of one replica as entries of samples, and the samples' shape.
 
     Args:
         path: the feature's name in errors.
@@ -159,12 +164,12 @@ def from_ids(path: str, ids: Any, weights: Any, feature: Any, known: Any) -> Sam
         shape = tf.shape(ids, tf.int64)
         shape = shape if ids.shape.rank == 1 else shape[:-1]
         samples = tf.range(tf.size(values, out_type=tf.int64))
-        return Samples(values, samples, _resolve(known, shape))
+        return entries_of(values, samples, _resolve(known, shape), None, feature)
     values = tf.cast(ids.values, tf.int64)
     numbers = None if weights is None else tf.cast(weights.values, tf.float32)
     length = _num_steps(path, ids, feature, known)
     if length is None:
-        return Samples(values, rows, _resolve(known, shape), numbers)
+        return entries_of(values, rows, _resolve(known, shape), numbers, feature)
     if not _has_steps(feature):
         known = feature.output_shape if feature.output_shape.rank is not None else known
         if numbers is not None:  # ignored in steps, as TensorFlow documents for an output_shape
@@ -179,7 +184,8 @@ def from_ids(path: str, ids: Any, weights: Any, feature: Any, known: Any) -> Sam
     if numbers is not None:
         numbers = tf.boolean_mask(numbers, kept)
     steps = tf.concat([shape, [length]], 0)
-    return Samples(tf.boolean_mask(values, kept), samples, _resolve(known, steps), numbers)
+    ids = tf.boolean_mask(values, kept)
+    return entries_of(ids, samples, _resolve(known, steps), numbers, feature)
 
 
 def _sparse_places(ids: tf.SparseTensor) -> tuple[Any, Any, Any]:

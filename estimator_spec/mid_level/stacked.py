@@ -8,41 +8,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.mid_level import optimizers, samples, stacking, tables
-from estimator_spec.mid_level.core import EmbeddingCore
-from estimator_spec.mid_level.replicas import DEVICE, Replicas
-from estimator_spec.mid_level.samples import Samples
+from estimator_spec.mid_level.core import MidLevelCore
+from estimator_spec.mid_level.replicas import DEVICE, LocalReplicas
 from estimator_spec.mid_level.state import of_shape
-from estimator_spec.mid_level.tables import Lookup
+from tpu_columns.combining import Entries
 
 CORES_PER_CHIP = 4
 """SparseCores of a chip, of which TensorFlow takes four if it doesn't know them."""
 
 
-class StackedBatch(NamedTuple):
-    """Ids of the features of one stack of tables in a step: what a lookup hands to the update.
-
-    Attributes:
-        sample_ids: int64, [N]: number of each id's sample among those of all features.
-        token_ids: int64, [N]: row of the stacked variable.
-        gains: float32, [N]: factor of the row in its sample, by weight and combiner.
-        sample_count: number of samples.
-        rows: what the lookup of all stacks has read; empty before it, and without native ops.
-    """
-
-    sample_ids: Any
-    token_ids: Any
-    gains: Any
-    sample_count: Any
-    rows: Any
+# What a lookup hands to the update, by name of the stack, of the ids of its features: all tensors,
+# as a function or a strategy may pass them on.
+# - int64, [N]: number of each id's sample among those of all features.
+# - int64, [N]: row of the stacked variable.
+# - float32, [N]: factor of the row in its sample, by weight and combiner.
+# - int64: number of samples.
+# - what the lookup of all stacks has read; empty before it, and without native ops.
+_Batch = dict[str, tuple[Any, Any, Any, Any, Any]]
 
 
-class StackedEmbedding(EmbeddingCore):
+class StackedEmbedding(MidLevelCore):
     """Embedding core on the host for stacked tables.
 
     Args:
@@ -66,7 +57,7 @@ class StackedEmbedding(EmbeddingCore):
         self,
         feature_config: Any,
         configs: Sequence[Any],
-        replicas: Replicas,
+        replicas: LocalReplicas,
         pipelined: bool,
         disable_stacking: bool,
     ) -> None:
@@ -90,9 +81,9 @@ class StackedEmbedding(EmbeddingCore):
             for stack in self.stacks
         ]
 
-    def prepare(self, inputs: Sequence[Any], weights: Sequence[Any]) -> dict[str, StackedBatch]:
-        """Returns the ids of a replica, by name of the stack."""
-        parts: dict[str, list[tuple[Samples, Any]]] = {stack.name: [] for stack in self.stacks}
+    def prepare(self, inputs: Sequence[Any], weights: Sequence[Any]) -> _Batch:
+        """Returns the ids of a replica."""
+        parts: dict[str, list[tuple[Any, Any, Any]]] = {stack.name: [] for stack in self.stacks}
         counts = dict.fromkeys(parts, 0)
         with tf.device(DEVICE):
             for path, ids, own, feature in zip(
@@ -103,25 +94,23 @@ class StackedEmbedding(EmbeddingCore):
                 samples.check_ids(path, found.ids, feature.table)
                 name = layout.stacked_table_name
                 rows = stacking.positions(layout, found.ids)
-                parts[name].append(
-                    (Samples(rows, found.samples + counts[name], found.shape), gains)
-                )
+                parts[name].append((found.segments + counts[name], rows, gains))
                 counts[name] += math.prod(feature.output_shape.as_list())
             return {
-                name: StackedBatch(
-                    tf.concat([each.samples for each, _ in found], 0),
-                    tf.concat([each.ids for each, _ in found], 0),
-                    tf.concat([gains for _, gains in found], 0),
+                name: (
+                    *(tf.concat(each, 0) for each in zip(*found, strict=True)),
                     tf.constant(counts[name], tf.int64),
                     tf.zeros([0], tf.int32),
                 )
                 for name, found in parts.items()
             }
 
-    def look_up(self, batch: Mapping[str, StackedBatch]) -> tuple[list[Any], Any]:
+    def look_up(self, batch: _Batch) -> tuple[list[Any], Any]:
         """Returns the activations of the features of a replica, and the batch for the update."""
         native = self.replicas.number == 1 and tables.is_native(self._tables)
-        sums, rows = tables.look_up(self._tables, self._lookups(batch), native)
+        ids = self._entries(batch)
+        numbers, names = range(len(ids)), [stack.name for stack in self.stacks]
+        sums, rows = tables.look_up(self._tables, numbers, names, ids, native)
         found = {stack.name: value for stack, value in zip(self.stacks, sums, strict=True)}
         begins = dict.fromkeys(found, 0)
         activations = []
@@ -134,12 +123,10 @@ class StackedEmbedding(EmbeddingCore):
                 activations.append(tf.stop_gradient(tf.reshape(part, shape)))
                 begins[name] += count
         if native:
-            batch = {name: each._replace(rows=rows) for name, each in batch.items()}
+            batch = {name: (*each[:4], rows) for name, each in batch.items()}
         return activations, dict(batch)
 
-    def apply_gradients(
-        self, gradients: Sequence[Any], preserved: Mapping[str, StackedBatch]
-    ) -> None:
+    def apply_gradients(self, gradients: Sequence[Any], preserved: _Batch) -> None:
         """Trains the tables by the gradients of the current replica's activations."""
         for stack in self.stacks:
             for config in stack.configs:
@@ -153,20 +140,21 @@ class StackedEmbedding(EmbeddingCore):
                 found = tf.pad(found, [[0, 0], [0, padding]])
             parts[layout.stacked_table_name].append(found)
         batch = [preserved[stack.name] for stack in self.stacks]
-        native = batch[0].rows.dtype == tf.variant
+        rows = batch[0][-1]
+        native = rows.dtype == tf.variant
         tensors = [tensor for each in batch for tensor in each[:4]]
         tensors += [tf.concat(parts[stack.name], 0) for stack in self.stacks]
-        tensors += [batch[0].rows] * native
+        tensors += [rows] * native
         configs = [stack.configs[0] for stack in self.stacks]
         self.replicas.merge(lambda every: self._update(native, every, configs), tensors)
 
-    def _lookups(self, batch: Mapping[str, StackedBatch]) -> list[Lookup]:
+    def _entries(self, batch: Mapping[str, Sequence[Any]]) -> list[Entries]:
+        """Returns the ids of each stack."""
         found = []
-        for number, stack in enumerate(self.stacks):
-            each = batch[stack.name]
-            shape = tf.reshape(tf.cast(each.sample_count, tf.int64), [1])
-            own = Samples(each.token_ids, each.sample_ids, shape, each.gains)
-            found.append(Lookup(number, own, "sum", stack.name))
+        for stack in self.stacks:
+            samples_of_ids, ids, gains, count = batch[stack.name][:4]
+            count = tf.cast(count, tf.int64)
+            found.append(Entries(ids, samples_of_ids, count, gains, "sum", weights_from_user=True))
         return found
 
     def _gradient(self, path: str, gradient: Any, feature: Any) -> Any:
@@ -186,9 +174,8 @@ class StackedEmbedding(EmbeddingCore):
             batch = {}
             for place, stack in enumerate(self.stacks):
                 *ids, sample_count = mine[4 * place : 4 * place + 4]
-                sample_ids, token_ids, gains = (of_shape(each, [None]) for each in ids)
-                batch[stack.name] = StackedBatch(sample_ids, token_ids, gains, sample_count, None)
-            replicas.append(self._lookups(batch))
+                batch[stack.name] = [*(of_shape(each, [None]) for each in ids), sample_count]
+            replicas.append(self._entries(batch))
             gradients.append(
                 [
                     of_shape(each, [None, stack.shape[1]])
@@ -196,7 +183,7 @@ class StackedEmbedding(EmbeddingCore):
                 ]
             )
         rows = of_shape(tensors[5 * count], []) if known else None
-        tables.train(self._tables, replicas, gradients, tensors[-count:], rows)
+        tables.train(self._tables, range(count), replicas, gradients, tensors[-count:], rows)
 
 
 def count_ids(
@@ -219,10 +206,10 @@ def count_ids(
     ):
         _check_shape(path, feature, cores_per_chip)
         layout = layouts[feature.table.name]
-        own = samples.from_ids(path, ids, None, feature, feature.output_shape)
+        own, _ = samples.from_ids(path, ids, None, feature, feature.output_shape)
         rows = stacking.positions(layout, own.ids).numpy()
         size = math.prod(feature.output_shape.as_list()) // cores_per_chip
-        source, place = divmod(own.samples.numpy(), size)
+        source, place = divmod(own.segments.numpy(), size)
         target = rows // layout.total_rows_per_sparse_core_shard
         triples = np.stack([source, target, rows, place + 0 * rows], 1)
         name = layout.stacked_table_name
@@ -241,16 +228,18 @@ def _most(pairs: Any) -> int:
     return int(np.unique(pairs, axis=0, return_counts=True)[1].max(initial=0))
 
 
-def _with_gains(path: str, ids: Any, weights: Any, feature: Any) -> tuple[Samples, Any]:
-    """Returns the samples of a feature, and each id's factor in its sample."""
+def _with_gains(path: str, ids: Any, weights: Any, feature: Any) -> tuple[Entries, Any]:
+    """Returns the ids of a feature, and each id's factor in its sample."""
     dense = isinstance(ids, tf.Tensor)
-    found = samples.from_ids(path, ids, None if dense else weights, feature, feature.output_shape)
+    own = None if dense else weights
+    found, _ = samples.from_ids(path, ids, own, feature, feature.output_shape)
     if dense and weights is not None:
         if not isinstance(weights, tf.Tensor):
             raise ValueError(f"Expect weight of {path} to be Tensor type but got {type(weights)}.")
-        found = found._replace(weights=tf.reshape(tf.cast(weights, tf.float32), [-1]))
+        numbers = tf.reshape(tf.cast(weights, tf.float32), [-1])
+        found = found._replace(weights=numbers, weights_from_user=True)
     tables.check_combiner(feature.table)
-    return found, tables.gains(Lookup(0, found, feature.table.combiner))
+    return found, tables.gains(found)
 
 
 def _check_shape(path: str, feature: Any, cores_per_chip: int) -> None:

@@ -3,15 +3,43 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.mid_level import tables
+from estimator_spec.core.cores.delayed_updates import HeldUpdate
 from estimator_spec.mid_level.replicas import DEVICE
 
 _MANY = 2**31 - 1
+
+
+def create_outside(make: Callable[[], Any]) -> Any:
+    """Returns the result of a function that creates variables, of which there is one copy each.
+
+    In the scope of a strategy, or while a tf.function is traced, it runs in a thread of its own:
+    both change how the current thread creates variables.
+    """
+    if tf.executing_eagerly() and not tf.distribute.has_strategy():
+        with tf.device(DEVICE):
+            return make()
+    result: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with tf.device(DEVICE):
+                result.append(make())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return result[0]
 
 
 class TensorQueue:
@@ -23,7 +51,7 @@ class TensorQueue:
     """
 
     def __init__(self, dtypes: Sequence[Any], if_empty: str) -> None:
-        self._queue = tables.create_outside(lambda: tf.queue.FIFOQueue(_MANY, dtypes))
+        self._queue = create_outside(lambda: tf.queue.FIFOQueue(_MANY, dtypes))
         self._if_empty = if_empty
 
     def put(self, tensors: Sequence[Any]) -> None:
@@ -58,7 +86,7 @@ class HeldTensors:
     def __init__(self, dtypes: Sequence[Any], if_empty: str) -> None:
         self._dtypes = list(dtypes)
         self._if_empty = if_empty
-        self._variable = tables.create_outside(
+        self._variable = create_outside(
             lambda: tf.Variable(tf.raw_ops.OptionalNone(), trainable=False, dtype=tf.variant)
         )
 
@@ -67,11 +95,6 @@ class HeldTensors:
         with tf.device(DEVICE):
             self._assign(tf.raw_ops.OptionalFromValue(components=list(tensors)))
 
-    def has_list(self) -> Any:
-        """Returns whether there is a list, a bool scalar."""
-        with tf.device(DEVICE):
-            return tf.raw_ops.OptionalHasValue(optional=self._variable.read_value())
-
     def take(self) -> list[Any]:
         """Removes the list, and returns it.
 
@@ -79,22 +102,19 @@ class HeldTensors:
             RuntimeError: there is none. In a function running it raises InvalidArgumentError.
         """
         with tf.device(DEVICE):
-            with tf.control_dependencies(_check(self.has_list(), self._if_empty)):
+            held = self._variable.read_value()
+            has_list = tf.raw_ops.OptionalHasValue(optional=held)
+            with tf.control_dependencies(_check(has_list, self._if_empty)):
                 found = tf.raw_ops.OptionalGetValue(
-                    optional=self._variable.read_value(),
+                    optional=held,
                     output_types=self._dtypes,
                     output_shapes=[
                         tf.TensorShape([] if dtype == tf.variant else None)
                         for dtype in self._dtypes
                     ],
                 )
-            self.clear()
-            return list(found)
-
-    def clear(self) -> None:
-        """Removes the list, if there is one."""
-        with tf.device(DEVICE):
             self._assign(tf.raw_ops.OptionalNone())
+            return list(found)
 
     def _assign(self, optional: Any) -> None:
         self._variable.assign(optional, read_value=False)
@@ -109,34 +129,29 @@ class DelayedCall:
 
     def __init__(self, call: Callable[[Any, Sequence[Any]], None]) -> None:
         self._call = call
-        self._held: dict[Hashable, HeldTensors] = {}
+        self._held: dict[Hashable, HeldUpdate] = {}
 
     def replace(self, known: Hashable, tensors: Sequence[Any]) -> None:
         """Makes the call that waits, if there is one, and lets another one wait."""
         self.make()
         if known not in self._held:
-            self._held[known] = HeldTensors([each.dtype for each in tensors], "No call waits.")
-        self._held[known].put(tensors)
+            dtypes = [each.dtype for each in tensors]
+            queue = create_outside(lambda: tf.queue.FIFOQueue(1, dtypes))
+            self._held[known] = HeldUpdate(queue, lambda *given: self._call(known, given))
+        with tf.device(DEVICE):
+            self._held[known].hold(tensors)
 
     def make(self) -> None:
         """Makes the call that waits, if there is one."""
-        for known, held in self._held.items():
-            if not tf.executing_eagerly():
-                self._make_in_graph(known, held)
-            elif bool(held.has_list()):
-                self._call(known, held.take())
+        with tf.device(DEVICE):
+            for held in self._held.values():
+                held.apply()
 
     def forget(self) -> None:
         """Drops the call that waits."""
-        for held in self._held.values():
-            held.clear()
-
-    def _make_in_graph(self, known: Hashable, held: HeldTensors) -> None:
-        def make() -> Any:
-            self._call(known, held.take())
-            return tf.constant(True)
-
-        tf.cond(held.has_list(), make, lambda: tf.constant(False))
+        with tf.device(DEVICE):
+            for held in self._held.values():
+                held.drop()
 
 
 def of_shape(tensor: Any, shape: Any) -> Any:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpu_columns import lookup, placement
+from tpu_columns.kernels import calls
 
 tf1 = tf.compat.v1
 ROWS, DIM = 7, 3
@@ -48,7 +49,7 @@ def oracle(rows, combiner, safe=True):
     return result
 
 
-combiners = st.sampled_from(lookup.COMBINERS)
+combiners = st.sampled_from(calls.COMBINERS)
 weighted_ids = st.tuples(
     st.integers(-1, ROWS - 1), st.floats(-2, 4, width=32).filter(lambda w: w == 0 or abs(w) > 0.01)
 )
@@ -138,7 +139,7 @@ def test_pooled_lookup_equals_tensorflows(rows, combiner, with_weights):
 
 
 @pytest.mark.parametrize("dense", [False, True])
-@pytest.mark.parametrize("combiner", lookup.COMBINERS)
+@pytest.mark.parametrize("combiner", calls.COMBINERS)
 @pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16, tf.float64], ids=lambda d: d.name)
 def test_tables_of_other_dtypes(dtype, combiner, dense):
     """Values and gradients equal TensorFlow's: bit for bit in 16 bits, to 1e-13 in float64."""
@@ -163,7 +164,7 @@ def test_tables_of_other_dtypes(dtype, combiner, dense):
         np.testing.assert_allclose(found, wanted, rtol=1e-13 if dtype == tf.float64 else 0)
 
 
-@pytest.mark.parametrize("combiner", lookup.COMBINERS)
+@pytest.mark.parametrize("combiner", calls.COMBINERS)
 @pytest.mark.parametrize("driven", [False, True])
 def test_weights_have_gradients(combiner, driven):
     """The gradient of weights that a model computes equals TensorFlow's."""
@@ -186,7 +187,7 @@ def test_weights_have_gradients(combiner, driven):
     assert np.abs(found[0]).max() > 0.01
 
 
-@pytest.mark.parametrize("combiner", lookup.COMBINERS)
+@pytest.mark.parametrize("combiner", calls.COMBINERS)
 def test_without_safety_all_rows_come_back(combiner):
     """With safe=False, rows at the end without ids still give zeros."""
     rows = [[1, 2, 2], [], [3], [], []]
@@ -215,7 +216,7 @@ def test_a_third_axis_is_kept():
     assert not found[0, 1:].any()
 
 
-@pytest.mark.parametrize("combiner", lookup.COMBINERS)
+@pytest.mark.parametrize("combiner", calls.COMBINERS)
 @pytest.mark.parametrize("unique", [False, True])
 def test_a_variable_with_a_partitioner(combiner, unique):
     """Rows of a partitioned variable are those of the whole table."""

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tpu_columns import IdOutOfRangeError, lookup, lookup_errors
+from tpu_columns.kernels import calls
 
 tf1 = tf.compat.v1
 ROWS, DIM = 7, 3
@@ -49,7 +50,7 @@ class TestExplain:
 
     @pytest.mark.parametrize("safe", [True, False])
     @pytest.mark.parametrize("count", [1, 3])
-    @pytest.mark.parametrize("combiner", lookup.COMBINERS)
+    @pytest.mark.parametrize("combiner", calls.COMBINERS)
     def test_names_the_column_of_missing_weights(self, combiner, count, safe):
         """Fewer weights than ids are an error that names the column, in training too."""
         with tf.Graph().as_default() as graph, tf1.Session() as session:

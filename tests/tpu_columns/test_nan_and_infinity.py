@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tpu_columns import lookup, placement
+from tpu_columns.kernels import calls
 
 tf1 = tf.compat.v1
 ROWS, DIM, BATCH = 7, 3, 6
@@ -68,7 +69,7 @@ MORE = pytest.mark.nightly("more random batches")
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(i, marks=MORE) for i in (2, 3))])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("combiner", lookup.COMBINERS)
+@pytest.mark.parametrize("combiner", calls.COMBINERS)
 def test_pooled_lookups_spoil_what_tensorflows_spoil(combiner, weighted, seed, subtests):
     """Values and gradients have NaN and infinity exactly where TensorFlow's safe lookup has."""
     rng = np.random.default_rng(seed)
@@ -89,7 +90,7 @@ def test_pooled_lookups_spoil_what_tensorflows_spoil(combiner, weighted, seed, s
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("combiner", lookup.COMBINERS)
+@pytest.mark.parametrize("combiner", calls.COMBINERS)
 def test_lookups_without_safety(combiner, weighted):
     """The same for lookups that drop no entries; weights that sum to 0 give zeros."""
     rng = np.random.default_rng(1)
@@ -110,7 +111,7 @@ def test_lookups_without_safety(combiner, weighted):
 
 
 @pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.parametrize("combiner", lookup.COMBINERS)
+@pytest.mark.parametrize("combiner", calls.COMBINERS)
 def test_dense_lookups_spoil_what_tensorflows_spoil(combiner, width, subtests):
     """A missing id of a dense matrix reads nothing, in whichever row it is."""
     rng = np.random.default_rng(width)

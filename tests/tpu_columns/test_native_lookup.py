@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tpu_columns
-from tpu_columns import Hardware, Mode, lookup, native_lookup, optimizations, placement
+from tpu_columns import Hardware, Mode, lookup, optimizations, placement
+from tpu_columns.kernels import calls
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -56,7 +57,7 @@ batches = st.lists(
 @settings(deadline=None)
 @given(
     batches,
-    st.sampled_from(lookup.COMBINERS),
+    st.sampled_from(calls.COMBINERS),
     st.sampled_from([1, 3, 8, 40]),
     st.sampled_from(["sparse", "weighted", "dense", "unsafe"]),
     st.booleans(),
@@ -110,7 +111,7 @@ def test_lookups_equal_tensorflows(rows, combiner, width, kind, use_resource, sh
     else:  # TensorFlow's lookups take ids in order only
         expected, _ = run(lambda: build(ours), TENSORFLOW)
     found, kinds = run(lambda: build(ours), NATIVE)
-    assert native_lookup.OP in kinds
+    assert calls.LOOKUP in kinds
     np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-5, atol=1e-6)
     assert sorted(found[2]) == sorted(expected[2])
@@ -161,7 +162,7 @@ def test_one_op_looks_up_a_layer(use_resource):
 
     expected, _ = run(build, TENSORFLOW)
     found, kinds = run(build, NATIVE)
-    assert native_lookup.OP in kinds
+    assert calls.LOOKUP in kinds
     assert not kinds & {"GatherV2", "ResourceGather", "SparseTensorDenseMatMul"}
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
@@ -176,7 +177,7 @@ def test_exports_have_tensorflows_ops(mode):
         return tpu_columns.input_layer(features, columns)
 
     found, kinds = run(build, NATIVE, mode)
-    assert (native_lookup.OP in kinds) == (mode is not Mode.SERVE)
+    assert (calls.LOOKUP in kinds) == (mode is not Mode.SERVE)
     expected, _ = run(build, TENSORFLOW, mode)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -197,7 +198,37 @@ def test_conditions_keep_tensorflows_ops():
     for switch in (tf1.disable_control_flow_v2, tf1.enable_control_flow_v2):
         switch()
         (value, _), kinds = run(build, NATIVE)
-        assert value.any() and native_lookup.OP not in kinds
+        assert value.any() and calls.LOOKUP not in kinds
+
+
+@pytest.mark.parametrize("way", ["gradients", "gated", "tape"])
+def test_gradients_of_weights_from_features(way):
+    """A gradient of the weights of ids, which the op hasn't, is an error; others are found."""
+
+    def build(source):
+        ids = tf.sparse.from_dense([[1, 2], [3, 0]])
+        sources = {"w": tf1.placeholder_with_default([1.0, 2.0, 3.0], [3]), "b": tf.ones([2, 2])}
+        words = fc.categorical_column_with_identity("a", ROWS)
+        weighted = fc.weighted_categorical_column(words, "w")
+        columns = [tpu_columns.embedding_column(weighted, 2), fc.numeric_column("b", [2])]
+        with tf1.variable_scope("m", use_resource=True), tf.GradientTape() as tape:
+            tape.watch(sources[source])
+            features = {"a": ids, "b": sources["b"], "w": ids.with_values(sources["w"])}
+            total = tf.reduce_sum(tpu_columns.input_layer(features, columns))
+        wanted = [*tf1.trainable_variables(), sources[source]]
+        if way == "tape":
+            table, of_source = tape.gradient(total, wanted)
+        else:
+            table, of_source = tf1.gradients(total, wanted, gate_gradients=way == "gated")
+        return [of_source, tf.convert_to_tensor(table)]
+
+    (numbers, rows), kinds = run(lambda: build("b"), NATIVE)
+    assert calls.LOOKUP in kinds
+    assert (numbers == 1).all() and rows.sum() == pytest.approx(4)
+    (weights, _), _ = run(lambda: build("w"), TENSORFLOW)
+    assert weights.shape == (3,)
+    with pytest.raises(NotImplementedError, match="'a_weighted_by_w_embedding'.*'w'.*KERNELS=0"):
+        run(lambda: build("w"), NATIVE)
 
 
 IMPORT = """
@@ -232,4 +263,4 @@ def test_meta_files_name_what_they_lack(tmp_path):
         for word in ("load", "")
     )
     assert "(3, 19)" in with_ops.stdout, with_ops.stderr[-2000:]
-    assert f"Op type not registered '{native_lookup.OP}'" in without.stderr
+    assert f"Op type not registered '{calls.LOOKUP}'" in without.stderr

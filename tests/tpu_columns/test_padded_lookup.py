@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tpu_columns import lookup, padded_lookup
+from tpu_columns.kernels import calls
 
 ROWS, DIM = 7, 3
 TABLE = np.random.RandomState(0).normal(size=(ROWS, DIM)).astype(np.float32)
@@ -20,7 +21,7 @@ BATCH = tf.SparseTensor([[0, 0], [0, 1], [0, 2], [1, 0]], np.array([1, 2, 3, 4])
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=5),
     st.data(),
-    st.sampled_from(lookup.COMBINERS),
+    st.sampled_from(calls.COMBINERS),
 )
 def test_equals_the_pooled_lookup(lengths, data, combiner):
     """Lookups of padded ids with a mask equal pooled lookups, with all weights and combiners."""

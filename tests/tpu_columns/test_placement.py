@@ -94,11 +94,11 @@ def test_placement_is_of_its_context():
     assert placement.current() is None
     with placement.running(Mode.TRAIN, Hardware.TPU):
         with placement.running(Mode.SERVE, Hardware.CPU):
-            assert placement.current() == placement.Placement(Mode.SERVE, Hardware.CPU)
-        assert placement.current() == placement.Placement(Mode.TRAIN, Hardware.TPU)
+            assert placement.current() == placement.RunPlacement(Mode.SERVE, Hardware.CPU)
+        assert placement.current() == placement.RunPlacement(Mode.TRAIN, Hardware.TPU)
         with pytest.raises(RuntimeError), placement.running(Mode.EVAL, Hardware.CPU):
             raise RuntimeError
-        assert placement.current() == placement.Placement(Mode.TRAIN, Hardware.TPU)
+        assert placement.current() == placement.RunPlacement(Mode.TRAIN, Hardware.TPU)
     assert placement.current() is None
 
 

@@ -30,6 +30,7 @@ SOURCES = Path(__file__).with_name("cpp")
 OF_THE_WHEEL = Path(__file__).with_name("libraries")
 COMMAND = "python -m estimator_spec kernels build"
 OWN_OPS = "TensorFlow's own ops"
+TURNED_OFF = "kernels are turned off"
 _AUTHOR = "tpu-columns"
 
 
@@ -101,7 +102,7 @@ def describe_engine(version: str) -> str:
     except ValueError as error:
         return str(error)
     if not is_chosen:
-        return f"{OWN_OPS}: kernels are turned off by an environment variable."
+        return f"{OWN_OPS}: {TURNED_OFF} by an environment variable."
     library, reasons = find(version)
     if library is not None:
         return f"kernels: {library}."

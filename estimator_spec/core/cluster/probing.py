@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from estimator_spec.core.cluster import roles
 from estimator_spec.core.run_config import RunConfig, TaskType
-from tpu_columns import lookup_errors, native_lookup
+from tpu_columns import lookup_errors
+from tpu_columns.kernels import calls
 
 tf1 = tf.compat.v1
 
@@ -85,9 +86,9 @@ def servers_have_kernels(config: RunConfig) -> bool:
 def _look_up_nothing(device: str) -> Any:
     """Looks up no ids by a native op on a device, which fails if the device lacks the op."""
     with tf1.device(device):
-        ids, names = tf.zeros([0, 1], tf.int64), lookup_errors.Names("", "")
-        feature = native_lookup.Feature(0, ids, None, "sum", names, num_rows=1)
-        layers, _ = native_lookup.call([tf.zeros([1, 1])], [feature], [1], trained=False)
+        ids, names = tf.zeros([0, 1], tf.int64), lookup_errors.LookupNames("", "")
+        feature = calls.LookupFeature(0, ids, None, "sum", names, num_rows=1)
+        layers, _ = calls.look_up_tables([tf.zeros([1, 1])], [feature], [1], trained=False)
         return layers[0]
 
 

@@ -91,8 +91,9 @@ class ActivationGradients:
         Call it when the models of all replicas are built.
 
         Args:
-            step: tensor of the step that the tables read, for which ops wait that waited for
-                updates of stand-ins: a model without other variables may count at once.
+            step: the step that the tables read. Ops that waited for updates of stand-ins wait for
+                it instead; otherwise a model without other variables could increment the step too
+                early.
         """
         graph_surgery.replace_outputs(self._connected)
         self._skip_updates(step)

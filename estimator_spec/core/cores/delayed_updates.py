@@ -13,6 +13,45 @@ from tpu_columns import shared_state
 tf1 = tf.compat.v1
 
 
+class HeldUpdate:
+    """Update that waits for the next step, or none: a queue with its tensors.
+
+    A queue, not variables: Grappler infers a variable's shape from the value that the step assigns
+    to it, and folds the Size of the old value to that of the new one.
+
+    Args:
+        queue: an empty queue of one element.
+        apply: makes the update, given its tensors; returns the ops, or None where they run anyway.
+            It creates no variables.
+    """
+
+    def __init__(self, queue: Any, apply: Callable[..., Any]) -> None:
+        self._queue = queue
+        self._apply = apply
+
+    def hold(self, tensors: Sequence[Any]) -> Any:
+        """Returns the op that lets an update wait, of which there must be none."""
+        return self._queue.enqueue(list(tensors))
+
+    def apply(self) -> Any:
+        """Returns whether an update waited, which is made."""
+
+        def apply_held() -> Any:
+            with tf.control_dependencies(self._apply(*self._queue.dequeue()) or []):
+                return tf.constant(True)
+
+        return tf.cond(self._queue.size() > 0, apply_held, lambda: tf.constant(False))
+
+    def drop(self) -> None:
+        """Removes the update that waits, if there is one."""
+
+        def remove() -> Any:
+            self._queue.dequeue()
+            return tf.constant(True)
+
+        tf.cond(self._queue.size() > 0, remove, lambda: tf.constant(False))
+
+
 def delay(pending: Sequence[Any], apply: Callable[..., Any], after: Sequence[Any]) -> Any:
     """Returns the op that holds the tensors of an update, and applies the previous step's.
 
@@ -22,23 +61,17 @@ def delay(pending: Sequence[Any], apply: Callable[..., Any], after: Sequence[Any
         after: tensors of this step that must not have the update.
     """
 
-    def apply_held() -> Any:
-        values = held.dequeue()
+    def apply_with_shapes(*values: Any) -> Any:
         for value, given in zip(values, pending, strict=True):
             value.set_shape([None, *given.shape[1:]] if given.shape.rank else given.shape)
-        with tf.control_dependencies(apply(*values)):
-            return tf.constant(True)
+        return apply(*values)
 
-    def apply_if_held() -> Any:
-        return tf.cond(held.size() > 0, apply_held, lambda: tf.constant(False))
-
-    # A queue, not variables: Grappler infers a variable's shape from the value that the step
-    # assigns to it, and folds the Size of the old value to that of the new one. Outside of a
-    # loop, so that it keeps its element between steps.
+    # Outside of a loop, so that the queue keeps its element between steps.
     with tf.init_scope():
-        held = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
-        tf1.add_to_collection(shared_state.HELD_UPDATES, apply_if_held())
+        queue = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
+        held = HeldUpdate(queue, apply_with_shapes)
+        tf1.add_to_collection(shared_state.HELD_UPDATES, held.apply())
     with tf.control_dependencies(after):
-        applied = apply_if_held()
+        applied = held.apply()
     with tf.control_dependencies([applied]):
-        return held.enqueue(pending)
+        return held.hold(pending)

@@ -21,6 +21,7 @@ import tensorflow as tf
 from estimator_spec.core.embedding.table_config import FeatureConfig
 from tpu_columns import lookup, lookup_errors
 from tpu_columns.invalid_ids import IdRule
+from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
 
@@ -32,23 +33,33 @@ class _Table(Protocol):
     def combiner(self) -> str | None: ...
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(eq=False)
 class Enqueued:
-    """The ids of one feature in one step.
+    """The ids of one feature in one step on one replica.
 
     Attributes:
+        key: the feature's key.
         sparse: integers, SparseTensor [B, n]; None if there is only the matrix.
         weights: float32 SparseTensor with the same indices, or None.
         combiner: 'mean', 'sum' or 'sqrtn'.
         max_sequence_length: steps L if each id has an embedding of its own, else 0.
         matrix: the dense ids, [B, n], whose zeros are padding; None for other ids.
+        replica: number of the replica.
+        activation: the tensor of the model that gets the result; set by the core, as all below.
+        layout: layout of the feature's table.
+        first_row: first row of the table in its variable.
     """
 
+    key: str
     sparse: tf.SparseTensor | None
     weights: tf.SparseTensor | None
     combiner: str
     max_sequence_length: int
     matrix: tf.Tensor | None = None
+    replica: int = 0
+    activation: Any = None
+    layout: RowPartition | None = None
+    first_row: int = 0
 
     @functools.cached_property
     def ids(self) -> tf.SparseTensor:
@@ -107,7 +118,8 @@ def take(
         if rule is not None:
             ids, weights, matrix = _apply_rule(rule, ids, weights, matrix, table.combiner)
     matrix = None if table.combiner is None else matrix
-    return Enqueued(ids, weights, table.combiner or "sum", feature.max_sequence_length, matrix)
+    combiner, length = table.combiner or "sum", feature.max_sequence_length
+    return Enqueued(key, ids, weights, combiner, length, matrix)
 
 
 def _apply_rule(

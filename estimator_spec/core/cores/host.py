@@ -29,7 +29,6 @@ from estimator_spec.core.cores import (
     delayed_updates,
     enqueue,
     host_updates,
-    native_calls,
     native_tables,
     stacked_tables,
     table_groups,
@@ -51,13 +50,13 @@ from estimator_spec.core.embedding.spec import (
 from tpu_columns import (
     categorical,
     combining,
-    driver_graphs,
+    engine,
     entries,
     lookup,
     lookup_errors,
     storage,
 )
-from tpu_columns.kernels import devices, loading
+from tpu_columns.kernels import devices
 from tpu_columns.partition import RowPartition
 
 tf1 = tf.compat.v1
@@ -114,9 +113,8 @@ class HostCore:
         }
         # By feature, in order of the replicas.
         self._enqueued: dict[str, list[enqueue.Enqueued]] = {key: [] for key in self._features}
-        self._activations: dict[str, list[Any]] = {key: [] for key in self._features}
-        # The combined rows of each activation, by table: feature, replica and value.
-        self._combined: dict[str, list[tuple[str, int, Any]]] = {}
+        # The combined rows of each activation, by table.
+        self._combined: dict[str, list[tuple[enqueue.Enqueued, Any]]] = {}
         tables = {key: feature.table_id for key, feature in self._features.items()}
         share = self._stacking and len(self._tables) >= MIN_SHARING_TABLES
         self._gradients = ActivationGradients(tables, share) if training else None
@@ -129,7 +127,7 @@ class HostCore:
         self._stacks: dict[str, StackedTable] = {}  # by the key of the first table
         self._native = native_tables.NativeTables()
         # Their variables and features by the key of the first table.
-        self._looked_up: dict[str, tuple[Any, list[native_tables.Use]]] = {}
+        self._looked_up: dict[str, tuple[Any, list[enqueue.Enqueued]]] = {}
         self._step: Any = None
         self._num_replicas = 0
 
@@ -162,7 +160,8 @@ class HostCore:
             placeholder = tf1.placeholder(tf.float32, shape, f"{op_name(key)}_placeholder")
             with tf.control_dependencies([self._step]):
                 activation = tf.identity(placeholder, name=f"{op_name(key)}_activation")
-            self._activations[key].append(activation)
+            enqueued.replica, enqueued.activation = len(self._enqueued[key]) - 1, activation
+            enqueued.layout = self._partitions[feature.table_id]
             found[key] = activation
             if length:
                 ids = lookup.truncate_steps(enqueued.ids, length)
@@ -187,7 +186,8 @@ class HostCore:
     def attach(self) -> None:
         """Creates the tables and their lookups, and replaces the placeholders of the activations.
 
-        In training those of native ops are looked up where `update` has the finished model.
+        In training, tables with native ops are looked up later, in `update`, because the lookup
+        needs the finished model.
 
         Raises:
             RuntimeError: a column of the spec is in no feature layer of the model.
@@ -205,10 +205,11 @@ class HostCore:
                 else:
                     shape = (table.vocabulary_size, table.dimension)
                     variable = self._create_table(key, names[key], shape)
-            if self._is_native(key):
-                offsets = self._stacks[key].offsets if key in stacks else [0]
-                self._looked_up[key] = variable, self._uses(stacks.get(key, [key]), offsets)
+            found = self._engine(key)
+            if found.is_native:
+                self._looked_up[key] = variable, self._uses(stacks.get(key, [key]))
             else:
+                found.log("look up and update", names[key])
                 with devices.on_host():
                     self._gathered[key] = self._look_up_table(key, variable)
         if not self._training:
@@ -265,7 +266,7 @@ class HostCore:
                 slots = host_updates.slot_variables(variable, parameters)
             ordered = [slots[name] for name in optimizers.slot_initial_values(parameters)]
             rate = self._learning_rate(key, self._step, rates)
-            trained = native_calls.trained_table(variable, ordered, parameters, rate)
+            trained = update_rules.trained_table(variable, ordered, parameters, rate)
             self._native.add(variable, uses, trained)
         self._native.look_up(self._step)
         assert self._gradients is not None
@@ -274,14 +275,15 @@ class HostCore:
             return self._native.update(captured, factor, self._step)
         return [self._native.delay_update(captured, factor, self._step)]
 
-    def _is_native(self, key: str) -> bool:
-        """Returns whether native ops look up, and in training update, a table."""
-        if self._on_servers or not driver_graphs.uses_native_kernels() or loading.load() is None:
-            return False
-        if not self._training:
-            return True
-        has_rule = update_rules.native_rule(self._optimizer(key)) is not None
-        return has_rule and self._sums_gradients(key)
+    def _engine(self, key: str) -> engine.EngineChoice:
+        """Returns what looks up, and in training updates, a table."""
+        rule = update_rules.native_rule(self._optimizer(key)) if self._training else None
+        return engine.of_tables(
+            engine.of_graph(),
+            have_rules=rule is not None or not self._training,
+            on_servers=self._on_servers,
+            in_turns=not self._sums_gradients(key),
+        )
 
     def _row_gradients(self) -> dict[str, Any]:
         """Returns the gradient of each table's `trained_rows` from those of the activations."""
@@ -289,9 +291,9 @@ class HostCore:
         keys = sorted(self._gathered)
         rows = [self._gathered[key].trained_rows for key in keys]
         captured = [
-            (value, self._gradients.captured(feature, replica))
+            (value, self._gradients.captured(use.key, use.replica))
             for key in keys
-            for feature, replica, value in self._combined[key]
+            for use, value in self._combined[key]
         ]
         used = [(value, gradient) for value, gradient in captured if gradient is not None]
         gradients = [None] * len(rows)
@@ -349,7 +351,7 @@ class HostCore:
         """Returns the keys of the tables of each stack."""
         if not self._stacking:
             return []
-        native = filter(self._is_native, sorted(self._tables))
+        native = [key for key in sorted(self._tables) if self._engine(key).is_native]
         return table_groups.stacks([self._candidate(key) for key in native])
 
     def _candidate(self, key: str) -> table_groups.Candidate:
@@ -373,39 +375,24 @@ class HostCore:
         ]
         first = keys[0]
         width, parameters = self._tables[first].dimension, self._optimizer(first)
-        self._stacks[first] = StackedTable(members, width, parameters)
-        return self._stacks[first].variable
+        stack = self._stacks[first] = StackedTable(members, width, parameters)
+        for key, first_row in zip(keys, stack.offsets, strict=True):
+            for use in self._uses([key]):
+                use.first_row = first_row
+        return stack.variable
 
-    def _uses(self, keys: list[str], offsets: list[int]) -> list[native_tables.Use]:
-        """Returns the features of the tables of a variable.
-
-        Args:
-            keys: the tables.
-            offsets: first row of each in the variable.
-        """
-        return [
-            native_tables.Use(
-                feature,
-                replica,
-                enqueued,
-                self._activations[feature][replica],
-                self._partitions[key],
-                offset,
-            )
-            for key, offset in zip(keys, offsets, strict=True)
-            for feature in self._users[key]
-            for replica, enqueued in enumerate(self._enqueued[feature])
-        ]
+    def _uses(self, keys: list[str]) -> list[enqueue.Enqueued]:
+        """Returns the ids of the features of tables: by feature, then by replica."""
+        users = [feature for key in keys for feature in self._users[key]]
+        return [enqueued for feature in users for enqueued in self._enqueued[feature]]
 
     def _look_up_table(self, key: str, variable: Any) -> GatheredRows:
         """Gathers a table's rows once for all its features; connects their activations."""
         with tf.name_scope(f"look_up_{op_name(key)}") as scope:
             self._record_site(scope, key)
             # By feature, then by replica: the order of one large batch.
-            uses = self._uses([key], [0])
-            batches = [
-                entries.from_sparse(*use.enqueued.rows, use.enqueued.combiner) for use in uses
-            ]
+            uses = self._uses([key])
+            batches = [entries.from_sparse(*use.rows, use.combiner) for use in uses]
             values = [tf.cast(batch.ids, tf.int64) for batch in batches]
             sizes = [tf.size(value) for value in values]
             all_ids = values[0] if len(values) == 1 else tf.concat(values, 0)
@@ -426,10 +413,10 @@ class HostCore:
             self._combined[key] = []
             for use, batch, own in zip(uses, batches, indices, strict=True):
                 value = combining.combine(source, own, batch, size)
-                if use.enqueued.max_sequence_length:
+                if use.max_sequence_length:
                     value = tf.reshape(value, [-1, *use.activation.shape.as_list()[1:]])
                 graph_surgery.replace_input(use.activation.op, value)
-                self._combined[key].append((use.feature, use.replica, value))
+                self._combined[key].append((use, value))
             return gathered
 
     def _optimizer(self, key: str) -> optimizers.OptimizationParameters:

@@ -13,8 +13,7 @@ from estimator_spec.core.cores import update_rules
 from estimator_spec.core.cores.table_variables import create_variable
 from estimator_spec.core.embedding import optimizers
 from estimator_spec.core.updates import native_ops
-from tpu_columns import combining, driver_graphs
-from tpu_columns.kernels import loading
+from tpu_columns import combining, engine
 from tpu_columns.partition import RowPartition
 from tpu_columns.storage import ShardedTable
 
@@ -25,8 +24,8 @@ tf1 = tf.compat.v1
 class GatheredRows:
     """The rows of one table in one step.
 
-    Without gradient accumulation each replica has a gradient of its own of a row, and applies it in
-    a turn of its own: turn 0 first. Otherwise `index` and `turns` are None.
+    Without gradient accumulation every replica applies its own gradient of a row, one replica per
+    turn, starting with turn 0. Otherwise `index` and `turns` are None.
 
     Attributes:
         variable: the table, [V, D].
@@ -113,9 +112,7 @@ def apply(
     gathered = update.gathered
     if gathered.turns is not None:
         return _update_in_turns(update, slots, parameters, num_replicas)
-    if update_rules.updates_all_rows(parameters):
-        return _update_all_rows(update, slots, parameters)
-    return _update_rows(update, slots, parameters)
+    return _update_once(update, slots, parameters)
 
 
 def apply_on_shards(
@@ -133,74 +130,74 @@ def apply_on_shards(
     """
     gathered = update.gathered
     slots = slot_variables(gathered.variable, parameters, len(table.shards))
-    change = _update_all_rows if update_rules.updates_all_rows(parameters) else _update_rows
-    rule = _native_rule(parameters)
+    rule = update_rules.native_rule(parameters)
+    native = engine.of_tables(engine.of_graph(), have_rules=rule is not None).is_native
     ops = []
     for number, (ids, gradient) in enumerate(table.split(gathered.ids, update.gradient)):
         shard = table.shards[number]
+        own = {name: list(slot)[number] for name, slot in slots.items()}
         with tf1.device(shard.device):
-            if rule is not None:
-                own = [list(slot)[number] for slot in slots.values()]
-                ops.append(_update_natively(update, rule, shard, own, ids, gradient))
-                continue
-            rows = tf.nn.embedding_lookup(shard, ids)
+            rows = None if native else tf.nn.embedding_lookup(shard, ids)
             part = dataclasses.replace(
                 update, gathered=GatheredRows(shard, ids, rows), gradient=gradient
             )
-            own_slots = {name: list(slot)[number] for name, slot in slots.items()}
-            ops.append(change(part, own_slots, parameters))
+            change = _update_natively if native else _update_once
+            ops.append(change(part, own, parameters))
     return tf.group(*ops)
 
 
-def _native_rule(
-    parameters: optimizers.OptimizationParameters,
-) -> update_rules.NativeRule | None:
-    """Returns the rule by which a native op updates a single shard; None: there is none."""
-    if not driver_graphs.uses_native_kernels() or loading.load() is None:
-        return None
-    return update_rules.native_rule(parameters)
-
-
 def _update_natively(
-    update: TableUpdate,
-    rule: update_rules.NativeRule,
-    shard: Any,
-    slots: list[Any],
-    ids: Any,
-    gradient: Any,
+    update: TableUpdate, slots: dict[str, Any], parameters: optimizers.OptimizationParameters
 ) -> Any:
-    """Returns the native op that updates the rows of a shard, where they are."""
+    """Returns the native op that updates the rows of a step once, where they are."""
+    rule, gathered = update_rules.native_rule(parameters), update.gathered
+    assert rule is not None
     name, constants = rule.name, [update.learning_rate, *map(tf.constant, rule.constants)]
     if name == "frequency_estimator":
         name += "_at_step"
         constants.append(tf.cast(update.global_step, tf.float32))
-    handles = [slot.handle for slot in slots]
+    handles = [slot.handle for slot in slots.values()]
     return native_ops.update_rows(
-        *(name, shard.handle, handles, constants, ids, gradient, rule.limits, rule.decay_has_rate)
+        *(name, gathered.variable.handle, handles, constants, gathered.ids, update.gradient),
+        *(rule.limits, rule.decay_has_rate),
     )
 
 
-def _update_rows(
+def _update_once(
     update: TableUpdate, slots: dict[str, Any], parameters: optimizers.OptimizationParameters
 ) -> Any:
-    """Updates the rows of a step once."""
-    gathered = update.gathered
-    # After the gradient, so that the rows of slots are still in a cache when they are written.
-    with tf.control_dependencies([update.gradient]):
-        slot_rows = _gather_slots(slots, gathered.ids)
-    rows, new_slot_rows = update_rules.apply(
-        parameters,
-        gathered.rows,
-        slot_rows,
-        update.gradient,
-        update.learning_rate,
-        update.global_step,
+    """Updates the rows of a step once; all rows if the optimizer moves those, too."""
+    gathered, gradient = update.gathered, update.gradient
+    variable, ids = gathered.variable, gathered.ids
+    rows = looked_up = gathered.rows
+    all_rows = update_rules.updates_all_rows(parameters)
+    if all_rows:
+        shape, places = tf.constant(variable.shape.as_list(), ids.dtype), ids[:, tf.newaxis]
+        gradient = tf.scatter_nd(places, gradient, shape)
+        looked_up = tf.scatter_nd(places, rows, shape)
+        rows = variable.read_value()
+        values = {name: slot.read_value() for name, slot in slots.items()}
+    else:
+        # After the gradient, so that the rows of slots are still in a cache when they are written.
+        with tf.control_dependencies([gradient]):
+            values = {name: tf.nn.embedding_lookup(slot, ids) for name, slot in slots.items()}
+    new, new_values = update_rules.apply(
+        parameters, rows, values, gradient, update.learning_rate, update.global_step
     )
-    rows = update_rules.decay(parameters, rows, gathered.rows, update.learning_rate)
-    rows = update_rules.clip_weights(parameters, rows)
+    new = update_rules.decay(parameters, new, looked_up, update.learning_rate)
+    new = update_rules.clip_weights(parameters, new)
     # A new value may not depend on all old ones, but must be written after they are read.
-    with tf.control_dependencies([gathered.rows, *slot_rows.values()]):
-        return _scatter(gathered.variable, slots, gathered.ids, rows, new_slot_rows)
+    with tf.control_dependencies([gathered.rows, rows, *values.values()]):
+        changes = [(variable, new), *((slots[name], new_values[name]) for name in slots)]
+        writes = [
+            changed.assign(value, read_value=False)
+            if all_rows
+            else changed.scatter_update(tf.IndexedSlices(value, ids))
+            for changed, value in changes
+        ]
+    if tf.executing_eagerly():
+        return None
+    return tf.group(*(getattr(write, "op", write) for write in writes))
 
 
 def _update_in_turns(
@@ -222,7 +219,7 @@ def _update_in_turns(
                 gathered=GatheredRows(gathered.variable, ids, rows),
                 gradient=tf.gather(update.gradient, chosen),
             )
-            done = [_update_rows(part, slots, parameters)]
+            done = [_update_once(part, slots, parameters)]
     return done[0]
 
 
@@ -239,36 +236,3 @@ def slot_variables(
         )
         for slot, name in optimizers.slot_names(parameters, table).items()
     }
-
-
-def _gather_slots(slots: dict[str, Any], ids: Any) -> dict[str, Any]:
-    return {name: tf.nn.embedding_lookup(slot, ids) for name, slot in slots.items()}
-
-
-def _scatter(variable: Any, slots: dict[str, Any], ids: Any, rows: Any, slot_rows: Any) -> Any:
-    writes = [variable.scatter_update(tf.IndexedSlices(rows, ids))]
-    for name, slot in slots.items():
-        writes.append(slot.scatter_update(tf.IndexedSlices(slot_rows[name], ids)))
-    return None if tf.executing_eagerly() else tf.group(*(write.op for write in writes))
-
-
-def _update_all_rows(
-    update: TableUpdate, slots: dict[str, Any], parameters: optimizers.OptimizationParameters
-) -> Any:
-    """Updates the whole table: in non-lazy Adam, m changes rows that weren't looked up."""
-    gathered = update.gathered
-    shape = gathered.variable.shape
-    row_indices = gathered.ids[:, tf.newaxis]
-    dense = tf.scatter_nd(row_indices, update.gradient, tf.constant(shape.as_list(), tf.int64))
-    looked_up = tf.scatter_nd(row_indices, gathered.rows, tf.constant(shape.as_list(), tf.int64))
-    table = gathered.variable.read_value()
-    values = {name: slot.read_value() for name, slot in slots.items()}
-    rows, new_values = update_rules.apply(
-        parameters, table, values, dense, update.learning_rate, update.global_step
-    )
-    rows = update_rules.decay(parameters, rows, looked_up, update.learning_rate)
-    rows = update_rules.clip_weights(parameters, rows)
-    with tf.control_dependencies([gathered.rows, table, *values.values()]):
-        writes = [gathered.variable.assign(rows, read_value=False)]
-        writes += [slots[name].assign(new_values[name], read_value=False) for name in slots]
-    return None if tf.executing_eagerly() else tf.group(*writes)

@@ -13,37 +13,17 @@ of its own. With pipelining a queue holds what an update needs until the next st
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec.core._tensorflow import graph_surgery
-from estimator_spec.core.cores import delayed_updates, enqueue, native_calls
+from estimator_spec.core.cores import delayed_updates
+from estimator_spec.core.cores.enqueue import Enqueued
 from estimator_spec.core.updates import dependencies
-from tpu_columns import driver_graphs, lookup_errors, native_lookup
-from tpu_columns.partition import RowPartition
-
-
-class Use(NamedTuple):
-    """A feature of a table that a native op looks up.
-
-    Attributes:
-        feature: its key.
-        replica: number of the replica whose ids these are.
-        enqueued: its ids.
-        activation: the tensor of the model that gets the result.
-        layout: layout of the feature's table.
-        offset: first row of the table in its variable.
-    """
-
-    feature: str
-    replica: int
-    enqueued: enqueue.Enqueued
-    activation: Any
-    layout: RowPartition
-    offset: int
+from tpu_columns import graphs, lookup_errors
+from tpu_columns.kernels import calls
 
 
 class _Layer(NamedTuple):
@@ -67,16 +47,16 @@ class NativeTables:
 
     def __init__(self) -> None:
         self._tables: list[Any] = []  # variables
-        self._trained: list[native_calls.TrainedTable] = []
-        self._uses: list[Use] = []
+        self._trained: list[calls.TrainedTable] = []
+        self._uses: list[Enqueued] = []
         self._variables: list[int] = []  # number of each use's variable
         self._rows: Any = None  # those that the lookup read
 
     def add(
         self,
         variable: Any,
-        uses: Sequence[Use],
-        trained: native_calls.TrainedTable | None = None,
+        uses: Sequence[Enqueued],
+        trained: calls.TrainedTable | None = None,
     ) -> None:
         """Adds a variable.
 
@@ -102,7 +82,7 @@ class NativeTables:
         columns = dict.fromkeys(range(len(self._uses)), 0)
         place_of_layer = dict.fromkeys(range(len(self._uses)), 0)
         widths: list[int] = []
-        others: list[native_lookup.Other] = []
+        others: list[calls.Other] = []
         for layer in layers:
             begin = 0
             for position, value in enumerate(_parts(layer.concat)):
@@ -111,7 +91,7 @@ class NativeTables:
                     use = layer.uses[position]
                     place_of_layer[use], columns[use] = len(widths), begin
                 else:
-                    others.append(native_lookup.Other(value, len(widths), begin, width))
+                    others.append(calls.Other(value, len(widths), begin, width))
                 begin += width
             widths.append(begin)
         joined = {use for layer in layers for use in layer.uses.values()}
@@ -124,7 +104,7 @@ class NativeTables:
             for i, use in enumerate(self._uses)
         ]
         with tf.name_scope("look_up_tables"), tf.control_dependencies([step]):
-            outputs, self._rows = native_lookup.call(
+            outputs, self._rows = calls.look_up_tables(
                 self._tables, features, widths, others, trained=bool(self._trained)
             )
         # The outputs behind those of layers are single features.
@@ -147,7 +127,7 @@ class NativeTables:
             step: global step, scalar.
         """
         gradients = self._find_gradients(gradient_of)
-        return native_calls.update(
+        return calls.update_tables(
             *(self._trained, self._variables, gradients, self._rows, _or_one(factor), step)
         )
 
@@ -167,20 +147,20 @@ class NativeTables:
 
         def apply(rows: Any, factor: Any, step: Any, *others: Any) -> list[Any]:
             trained = [
-                dataclasses.replace(table, rate=rate)
+                table._replace(rate=rate)
                 for table, rate in zip(self._trained, others, strict=False)
             ]
             found = {
                 place: (others[len(trained) + number_of[value.name]], column)
                 for place, (value, column) in gradients.items()
             }
-            return native_calls.update(trained, self._variables, found, rows, factor, step)
+            return calls.update_tables(trained, self._variables, found, rows, factor, step)
 
         return delayed_updates.delay(pending, apply, [self._rows])
 
     def _find_gradients(self, gradient_of: Callable[[str, int], Any]) -> dict[int, tuple[Any, int]]:
         """Returns the matrix with a use's gradient, and its first column, by the use's number."""
-        gradients = [gradient_of(use.feature, use.replica) for use in self._uses]
+        gradients = [gradient_of(use.key, use.replica) for use in self._uses]
         for place, use in enumerate(self._uses):
             if gradients[place] is None and self._trained[self._variables[place]].needs_zeros:
                 gradients[place] = tf.zeros_like(use.activation)
@@ -210,18 +190,19 @@ def _or_one(factor: Any) -> Any:
     return tf.constant(1.0) if factor is None else factor
 
 
-def _feature(use: Use, variable: int, layer: int, column: int) -> native_lookup.Feature:
+def _feature(use: Enqueued, variable: int, layer: int, column: int) -> calls.LookupFeature:
     """Returns what the lookup has of a feature."""
     ids, weights, steps = _ids(use)
     layout = use.layout
-    return native_lookup.Feature(
+    assert layout is not None
+    return calls.LookupFeature(
         variable,
         ids,
         weights,
-        use.enqueued.combiner,
-        lookup_errors.Names(use.feature, use.feature),
+        use.combiner,
+        lookup_errors.LookupNames(use.key, use.key),
         layout.num_rows,
-        first_row=use.offset,
+        first_row=use.first_row,
         num_shards=1 if layout.in_row_order else layout.num_shards,
         num_steps=steps,
         layer=layer,
@@ -229,16 +210,15 @@ def _feature(use: Use, variable: int, layer: int, column: int) -> native_lookup.
     )
 
 
-def _ids(use: Use) -> tuple[Any, tf.SparseTensor | None, int]:
+def _ids(use: Enqueued) -> tuple[Any, tf.SparseTensor | None, int]:
     """Returns a feature's ids, a matrix or a SparseTensor, its weights, and a sequence's steps."""
-    enqueued = use.enqueued
-    if enqueued.max_sequence_length and enqueued.weights is None:
-        matrix = enqueued.matrix
-        steps = enqueued.ids if matrix is None or matrix.shape.rank != 2 else matrix
-        return _supported(steps), None, enqueued.max_sequence_length
-    if enqueued.padded is not None:
-        return _supported(enqueued.padded), None, 0
-    ids, weights = enqueued.rows
+    if use.max_sequence_length and use.weights is None:
+        matrix = use.matrix
+        steps = use.ids if matrix is None or matrix.shape.rank != 2 else matrix
+        return _supported(steps), None, use.max_sequence_length
+    if use.padded is not None:
+        return _supported(use.padded), None, 0
+    ids, weights = use.rows
     return _supported(ids), weights, 0
 
 
@@ -255,7 +235,7 @@ def _with_shape(value: Any, activation: Any) -> Any:
     return tf.reshape(value, [-1, *activation.shape.as_list()[1:]])
 
 
-def _find_layers(uses: Sequence[Use]) -> list[_Layer]:
+def _find_layers(uses: Sequence[Enqueued]) -> list[_Layer]:
     """Returns the concatenations of columns of activations that a lookup can write to.
 
     An activation is in one of them at most. Other parts must not depend on activations, nor on
@@ -284,7 +264,7 @@ def _find_layers(uses: Sequence[Use]) -> list[_Layer]:
             continue
         others = [value for i, value in enumerate(_parts(concat)) if i not in places]
         before = [op for value in others for op in dependencies.collect_ancestors(value)]
-        if not any(op in activations or driver_graphs.is_variable(op) for op in before):
+        if not any(op in activations or graphs.is_variable(op) for op in before):
             layers.append(_Layer(concat, places))
             taken |= numbers
     return layers

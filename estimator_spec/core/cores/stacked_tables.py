@@ -14,14 +14,14 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.embedding import optimizers
-from tpu_columns import callables, initializers, shared_state
+from tpu_columns import callables, graphs, initializers, shared_state
 from tpu_columns.optimizations import Optimization
 from tpu_columns.partition import RowPartition
 
@@ -236,3 +236,19 @@ def saved_variables(graph: tf.Graph) -> list[Any]:
         graph: a graph of training.
     """
     return [*graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES), *variables(graph)]
+
+
+def large_variables(graph: tf.Graph, num_bytes: int) -> Iterator[tuple[Any, Any]]:
+    """Yields `saved_variables` of a size, each with the op that makes it or its handle.
+
+    Args:
+        graph: a graph of training.
+        num_bytes: the least size.
+    """
+    for variable in saved_variables(graph):
+        # By name: a mirrored variable's `op` is none of the graph.
+        origin = graph.get_operation_by_name(variable.op.name)
+        if graphs.is_variable(origin):
+            elements = tf.TensorShape(origin.get_attr("shape")).num_elements() or 0
+            if elements * origin.get_attr("dtype").size >= num_bytes:
+                yield variable, origin

@@ -8,13 +8,14 @@ docstrings, which name their sources.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec.core.embedding import optimizers
+from tpu_columns.kernels import calls
 
 Slots = dict[str, Any]
 Rule = Callable[[Any, Any, Slots, Any, Any, Any], tuple[Any, Slots]]
@@ -42,7 +43,8 @@ def apply(
         New rows and new slots, with the shapes of the old, for `decay` and `clip_weights`.
     """
     g = _clip(g, parameters.clip_gradient_min, parameters.clip_gradient_max)
-    return _RULES[type(parameters)](parameters, w, slots, g, learning_rate, step)
+    rule, _, _ = _RULES[type(parameters)]
+    return rule(parameters, w, slots, g, learning_rate, step)
 
 
 def decay(
@@ -82,27 +84,11 @@ def keeps_rows_of_gradient_zero(parameters: optimizers.OptimizationParameters | 
     return isinstance(parameters, kinds)
 
 
-class NativeRule(NamedTuple):
-    """An update rule of the native ops; see `tpu_columns/kernels/cpp/update_rules.h`.
-
-    Attributes:
-        name: its name.
-        constants: its hyperparameters but the first, which is the learning rate.
-        limits: empty, or least and largest gradient, weight decay, least and largest weight.
-        decay_has_rate: whether the weight decay is multiplied by the learning rate.
-    """
-
-    name: str
-    constants: tuple[float, ...]
-    limits: tuple[float, ...]
-    decay_has_rate: bool
-
-
-def native_rule(parameters: optimizers.OptimizationParameters) -> NativeRule | None:
+def native_rule(parameters: optimizers.OptimizationParameters) -> calls.NativeRule | None:
     """Returns the native rule that updates rows as this module does; None: there is none."""
     if updates_all_rows(parameters):
         return None
-    name, arguments = _NATIVE_RULES[type(parameters)]
+    _, name, arguments = _RULES[type(parameters)]
     limits: tuple[float, ...] = ()
     if not _is_unlimited(parameters):
         limits = (
@@ -112,12 +98,29 @@ def native_rule(parameters: optimizers.OptimizationParameters) -> NativeRule | N
             _or(parameters.clip_weight_min, -math.inf),
             _or(parameters.clip_weight_max, math.inf),
         )
-    return NativeRule(
+    return calls.NativeRule(
         name,
         tuple(float(getattr(parameters, each)) for each in arguments),
         limits,
         bool(parameters.multiply_weight_decay_factor_by_learning_rate),
     )
+
+
+def trained_table(
+    variable: Any, slots: Sequence[Any], parameters: optimizers.OptimizationParameters, rate: Any
+) -> calls.TrainedTable:
+    """Returns a table for `calls.update_tables`.
+
+    Args:
+        variable: rows of one or several tables, float32 [V, D].
+        slots: its slot variables, in the rule's order.
+        parameters: its optimizer, which has a native rule.
+        rate: learning rate, scalar.
+    """
+    rule = native_rule(parameters)
+    assert rule is not None
+    needs_zeros = not keeps_rows_of_gradient_zero(parameters)
+    return calls.TrainedTable(variable, slots, rule, rate, needs_zeros)
 
 
 def _or(limit: float | None, default: float) -> float:
@@ -251,44 +254,37 @@ def _power(a: Any, power: float) -> Any:
 
 _L1_L2 = ("l1_regularization_strength", "l2_regularization_strength")
 
-# Names of the native rules, and the parameters that are their constants.
-_NATIVE_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
-    optimizers.StochasticGradientDescentParameters: ("sgd", ()),
-    optimizers.AdagradParameters: ("adagrad_no_nan", ()),
+# Of each optimizer its rule here, the name of the native rule, and the parameters that are the
+# constants of that.
+_RULES: dict[type, tuple[Rule, str, tuple[str, ...]]] = {
+    optimizers.StochasticGradientDescentParameters: (_sgd, "sgd", ()),
+    optimizers.AdagradParameters: (_adagrad, "adagrad_no_nan", ()),
     optimizers.AdagradMomentumParameters: (
+        _adagrad_momentum,
         "adagrad_momentum",
         ("momentum", "exponent", "beta2", "epsilon", "use_nesterov"),
     ),
-    optimizers.ProximalAdagradParameters: ("proximal_adagrad", _L1_L2),
+    optimizers.ProximalAdagradParameters: (_proximal_adagrad, "proximal_adagrad", _L1_L2),
     optimizers.AdamParameters: (
+        _adam,
         "lazy_adam",
         ("beta1", "beta2", "epsilon", "sum_inside_sqrt"),
     ),
     optimizers.FtrlParameters: (
+        _ftrl,
         "ftrl_no_nan",
         (*_L1_L2, "learning_rate_power", "beta", "multiply_linear_by_learning_rate"),
     ),
     optimizers.ProximalYogiParameters: (
+        _proximal_yogi,
         "proximal_yogi",
         ("beta1", "beta2", "epsilon", *_L1_L2),
     ),
-    optimizers.MomentumParameters: ("momentum", ("momentum", "use_nesterov")),
-    optimizers.RMSPropParameters: ("rms_prop", ("rho", "momentum", "epsilon")),
+    optimizers.MomentumParameters: (_momentum, "momentum", ("momentum", "use_nesterov")),
+    optimizers.RMSPropParameters: (_rms_prop, "rms_prop", ("rho", "momentum", "epsilon")),
     optimizers.FrequencyEstimatorParameters: (
+        _frequency_estimator,
         "frequency_estimator",
         ("tau", "max_delta", "outlier_threshold"),
     ),
-}
-
-_RULES: dict[type, Rule] = {
-    optimizers.StochasticGradientDescentParameters: _sgd,
-    optimizers.AdagradParameters: _adagrad,
-    optimizers.AdagradMomentumParameters: _adagrad_momentum,
-    optimizers.ProximalAdagradParameters: _proximal_adagrad,
-    optimizers.AdamParameters: _adam,
-    optimizers.FtrlParameters: _ftrl,
-    optimizers.ProximalYogiParameters: _proximal_yogi,
-    optimizers.MomentumParameters: _momentum,
-    optimizers.RMSPropParameters: _rms_prop,
-    optimizers.FrequencyEstimatorParameters: _frequency_estimator,
 }

@@ -23,7 +23,7 @@ from estimator_spec.core.driver.replicas import ReplicaStep, ReplicatedModel
 from estimator_spec.core.run_config.tpu_config import TPUConfig, parse_iterations_per_loop
 from estimator_spec.core.user_functions import host_call as host_call_lib
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
-from tpu_columns import driver_graphs, optimizations, shared_state
+from tpu_columns import engine, optimizations, shared_state
 
 tf1 = tf.compat.v1
 
@@ -69,7 +69,7 @@ def train(
 
     def body(done: Any, loss: Any) -> tuple[Any, Any]:
         del loss
-        driver_graphs.record_loop_body()
+        engine.record_loop_body()
         step = replicas.step(batches.next())
         steps.append(step)
         ops = [*step.ops, *_host_call_in_loop(step, done, every)]

@@ -18,8 +18,8 @@ from estimator_spec.core.driver.embeddings import PlainEmbeddings
 from estimator_spec.core.driver.standstill import StepWatch
 from estimator_spec.core.run_config import RunConfig
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
-from tpu_columns import invalid_ids, optimizations, placement
-from tpu_columns.kernels import devices, loading
+from tpu_columns import engine, invalid_ids, optimizations, placement
+from tpu_columns.kernels import devices
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -160,15 +160,13 @@ def usable_optimizations(setup: RunSetup, mode: placement.Mode) -> frozenset[Opt
         mode: mode of the graph.
     """
     chosen = setup.optimizations
-    if Optimization.NATIVE_KERNELS not in chosen:
-        return chosen
-    can_have_them = mode is not placement.Mode.SERVE and loading.load() is not None
+    is_native = engine.of_mode(mode, chosen).is_native
     config = setup.config
     has_servers = roles.is_distributed(config) and not roles.is_collective(config)
-    if can_have_them and mode is placement.Mode.TRAIN and has_servers:
+    if is_native and mode is placement.Mode.TRAIN and has_servers:
         # They run ops of this process' graph.
-        can_have_them = _servers_have_kernels(config)
-    return chosen if can_have_them else chosen - {Optimization.NATIVE_KERNELS}
+        is_native = _servers_have_kernels(config)
+    return chosen if is_native else chosen - {Optimization.NATIVE_KERNELS}
 
 
 # By cluster: all graphs of a process have the same answer.

@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from estimator_spec.core.cores import stacked_tables
 from estimator_spec.core.driver.hooks import StopAtStep
-from tpu_columns import driver_graphs
-from tpu_columns.kernels import devices, loading
+from tpu_columns import engine
+from tpu_columns.kernels import calls, devices
 
 tf1 = tf.compat.v1
 
@@ -63,28 +63,22 @@ def build(graph: tf.Graph, hooks: Sequence[Any]) -> Move | None:
         hooks: the training's, among which are those that end it.
 
     Returns:
-        The ops. None if the graph has no native ops (adding one would make its .meta file
+        The ops; None if the graph has no native ops (adding one would make its `.meta` file
         unreadable without our library), if the system has no huge pages to ask for, or if no
         variable fills one.
     """
     page_bytes = _page_bytes()
-    if not page_bytes or driver_graphs.engine_of(graph) != "kernels":
+    if not page_bytes or engine.found_in(graph) != "kernels":
         return None
-    ops = loading.load()
     num_bytes = []
-    for variable in stacked_tables.saved_variables(graph):
-        # By name: a mirrored variable's `op` is none of the graph.
-        origin = graph.get_operation_by_name(variable.op.name)
-        if not driver_graphs.is_variable(origin) or origin.get_attr("dtype") != tf.float32:
-            continue
-        elements = tf.TensorShape(origin.get_attr("shape")).num_elements() or 0
-        if elements * tf.float32.size < page_bytes or not devices.is_on_cpu(origin):
+    for _, origin in stacked_tables.large_variables(graph, page_bytes):
+        if origin.get_attr("dtype") != tf.float32 or not devices.is_on_cpu(origin):
             continue
         with graph.as_default(), tf1.device(origin.device), tf1.control_dependencies(None):
             value = origin.outputs[0]
             if origin.type == "VarHandleOp":
                 value = tf.raw_ops.ReadVariableOp(resource=value, dtype=tf.float32)
-            num_bytes.append(ops.tpu_columns_use_huge_pages(values=value, page_bytes=page_bytes))
+            num_bytes.append(calls.use_huge_pages(value, page_bytes))
     ends = [hook for hook in hooks if isinstance(hook, StopAtStep)]
     return Move(num_bytes, tf1.train.get_global_step(graph), ends) if num_bytes else None
 

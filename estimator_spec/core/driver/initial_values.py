@@ -38,7 +38,7 @@ def replace_large_constants(graph: tf.Graph) -> None:
 
 def _large_initializers(graph: tf.Graph) -> Iterator[Any]:
     """Yields the ops that initialize large float32 variables."""
-    for variable in stacked_tables.saved_variables(graph):
+    for variable, _ in stacked_tables.large_variables(graph, LARGE):
         assign = getattr(variable, "initializer", None)
         # A warm start replaces the initializer.
         if not isinstance(assign, tf.Operation) or assign.type not in dependencies.ASSIGNMENTS:
@@ -46,8 +46,7 @@ def _large_initializers(graph: tf.Graph) -> Iterator[Any]:
         value = assign.inputs[1]
         if value.dtype.base_dtype != tf.float32 or not value.shape.is_fully_defined():
             continue
-        is_large = value.shape.num_elements() * tf.float32.size >= LARGE
-        if is_large and graph_surgery.control_flow_context(value.op) is None:
+        if graph_surgery.control_flow_context(value.op) is None:
             yield assign
 
 

@@ -64,13 +64,8 @@ def disable_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
         The op, to run before a save while no step runs; None if no variable has 1 MiB or more.
     """
     ops = []
-    for variable in stacked_tables.saved_variables(graph):
-        # By name: a mirrored variable's `op` is none of the graph.
-        handle = graph.get_operation_by_name(variable.op.name)
-        if handle.type != "VarHandleOp":
-            continue
-        size = tf.TensorShape(handle.get_attr("shape")).num_elements()
-        if size is not None and size * handle.get_attr("dtype").size >= initial_values.LARGE:
+    for _, handle in stacked_tables.large_variables(graph, initial_values.LARGE):
+        if handle.type == "VarHandleOp":
             with graph.as_default(), tf1.device(handle.device):
                 ops.append(tf.raw_ops.DisableCopyOnRead(resource=handle.outputs[0]))
     return tf.group(*ops, name="disable_copy_on_read") if ops else None

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from estimator_spec.core.export.export_outputs import EvalOutput, TrainOutput, get_export_outputs
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
+from tpu_columns import graphs
 
 tf1 = tf.compat.v1
 
@@ -67,26 +68,20 @@ def _check_reachable(signature: Any, inputs: Iterable[Any]) -> None:
     """Checks that the outputs of a signature depend on no placeholder but its inputs."""
     graph = tf1.get_default_graph()
     fed = {t.name for value in inputs for t in tf.nest.flatten(value, expand_composites=True)}
-    todo = [
-        graph.get_tensor_by_name(name)
-        for info in signature.outputs.values()
-        for name in _tensor_names(info)
-    ]
-    seen = set()
-    while todo:
-        tensor = todo.pop()
-        if tensor.name in fed or tensor.name in seen:
-            continue
-        seen.add(tensor.name)
-        if tensor.op.type == "Placeholder":
+    outputs = [name for info in signature.outputs.values() for name in _tensor_names(info)]
+
+    def read_for(name: str) -> list[str]:
+        op = graph.get_tensor_by_name(name).op
+        ops = [op, *op.control_inputs] if name not in fed else []
+        return [value.name for each in ops for value in each.inputs]
+
+    for name in graphs.walk(outputs, read_for):
+        op = graph.get_tensor_by_name(name).op
+        if op.type == "Placeholder" and name not in fed:
             raise ValueError(
                 f"The signature's input tensors {sorted(fed)} are insufficient to compute "
-                f"{sorted(signature.outputs)}: they depend on the placeholder "
-                f"{tensor.op.name!r} too."
+                f"{sorted(signature.outputs)}: they depend on the placeholder {op.name!r} too."
             )
-        todo.extend(tensor.op.inputs)
-        for op in tensor.op.control_inputs:
-            todo.extend(op.inputs)
 
 
 def _tensor_names(info: Any) -> list[str]:

@@ -12,7 +12,7 @@ from estimator_spec.core.checkpoints import records, state_file
 from estimator_spec.core.cores import stacked_tables
 from estimator_spec.core.cores.interface import TablesListener
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import driver_graphs, storage
+from tpu_columns import engine, storage
 
 tf1 = tf.compat.v1
 
@@ -39,19 +39,19 @@ class TableRecordListener(TablesListener):
             name: records.TableRecord(layout, int(shapes[name][-1]), keys.get(name))
             for name, layout in layouts.items()
         }
-        engine = driver_graphs.engine_of(graph)
+        found = engine.found_in(graph)
         spec = records.describe_spec(self._spec)
-        self._record = records.CheckpointRecord(tables, spec, engine)
-        self._log_change(engine)
+        self._record = records.CheckpointRecord(tables, spec, found)
+        self._log_change(found)
 
-    def _log_change(self, engine: str) -> None:
+    def _log_change(self, current: str) -> None:
         """Logs that another engine trained the checkpoint that this training starts from."""
         latest = tf.train.latest_checkpoint(self._model_dir)
         found = records.read(latest) if latest is not None else None
-        if found is not None and found.engine not in (None, engine):
+        if found is not None and found.engine not in (None, current):
             tf1.logging.info(
                 "%s was trained by %s, and training goes on by %s: the last digits may differ.",
-                *(latest, found.engine, engine),
+                *(latest, found.engine, current),
             )
 
     def before_save(self, session: tf1.Session, global_step_value: int) -> None:

@@ -49,7 +49,7 @@ _OPTIMIZERS_OF_COLUMNS = (
 _COLUMNS = (TPUEmbeddingColumn, *private.DENSE_COLUMNS)
 
 
-class _SpecFields(NamedTuple):
+class _EmbeddingSpecFields(NamedTuple):
     feature_columns: list[Any] | None
     tensor_core_feature_columns: list[Any] | None
     optimization_parameters: OptimizationParameters | None
@@ -62,7 +62,7 @@ class _SpecFields(NamedTuple):
     profile_data_directory: str | None
 
 
-class EmbeddingConfigSpec(_SpecFields):
+class EmbeddingConfigSpec(_EmbeddingSpecFields):
     """The embedded features of a run, with the optimizers and shards of their tables.
 
     A named tuple. Columns meant for the tensor core are in `tensor_core_feature_columns`, all
@@ -163,7 +163,7 @@ class EmbeddingConfigSpec(_SpecFields):
         same = self == other
         return same if same is NotImplemented else not same
 
-    __hash__ = _SpecFields.__hash__
+    __hash__ = _EmbeddingSpecFields.__hash__
 
     def __reduce__(self) -> Any:
         # The constructor takes nine arguments, the tuple has ten fields.

@@ -10,7 +10,7 @@ from estimator_spec.core.common import argument_rules
 from estimator_spec.core.embedding.optimizer_base import check_learning_rate
 from estimator_spec.core.embedding.optimizers import OptimizationParameters
 from tpu_columns.checks import is_int
-from tpu_columns.lookup import is_combiner
+from tpu_columns.kernels.calls import check_combiner
 from tpu_columns.tables import default_initializer
 
 
@@ -75,10 +75,9 @@ class TableConfig(_TableFields):
             raise ValueError(
                 f"initializer must be callable if specified. Received: {initializer!r}."
             )
-        if not is_combiner(combiner):
-            raise ValueError(
-                f'combiner must be "mean", "sum", "sqrtn" or None. Received: {combiner!r}.'
-            )
+        check_combiner(
+            combiner, f'combiner must be "mean", "sum", "sqrtn" or None. Received: {combiner!r}.'
+        )
         if learning_rate is not None and learning_rate_fn is not None:
             raise ValueError(
                 "At most one of learning_rate and learning_rate_fn can be given. Received: "

@@ -45,7 +45,7 @@ class _Slot:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Update:
+class _AdamUpdate:
     """Update of a table: `rate · m ÷ (√v + epsilon)` is subtracted.
 
     Attributes:
@@ -86,13 +86,13 @@ def fuse_adam(graph: tf.Graph, step: Container[Any]) -> dict[Any, Any]:
     return replaced
 
 
-def _fuse(update: _Update) -> dict[Any, Any]:
+def _fuse(update: _AdamUpdate) -> dict[Any, Any]:
     """Replaces the ops of one table's update; see `fuse_adam`."""
     ops = update.ops
     before = {other for op in ops for other in op.control_inputs if other not in ops}
     table, change = update.subtract.inputs
     summed = (update.m.rows, update.m.ids)
-    values, ids = _before_summing(*summed)
+    values, ids, _ = kernels.before_summing(*summed)
     waits = [*before, *dependencies.collect_control_inputs(summed, (values, ids))]
     with dependencies.replacing(update.subtract, "_in_one", waits):
         shape = tf.constant(change.shape.as_list(), ids.dtype)
@@ -119,7 +119,7 @@ def _fuse(update: _Update) -> dict[Any, Any]:
     return dict.fromkeys(ops, fused)
 
 
-def _disable(update: _Update, fused: Any) -> None:
+def _disable(update: _AdamUpdate, fused: Any) -> None:
     """Makes the replaced ops run after `fused` without effect: a hook may fetch one of them."""
     for assign, add in (update.m.ops, update.v.ops):
         with dependencies.replacing(assign, "_without_change", [fused]):
@@ -138,7 +138,7 @@ def _disable(update: _Update, fused: Any) -> None:
     graph_surgery.add_control_input(subtract, fused)
 
 
-def _update(subtract: Any) -> _Update | None:
+def _update(subtract: Any) -> _AdamUpdate | None:
     """Returns the update of a table that ends with an op, or None if it isn't Adam's."""
     quotient = _inputs(subtract.inputs[1], "RealDiv")
     step, spread = (
@@ -160,24 +160,16 @@ def _update(subtract: Any) -> _Update | None:
         return None
     if any(output.consumers() for output in subtract.outputs):
         return None
-    update = _Update(subtract, m, v, step[0], spread[1])
+    update = _AdamUpdate(subtract, m, v, step[0], spread[1])
     if any(graph_surgery.control_flow_context(op) is not None for op in update.ops):
         return None
     return update
 
 
-def _is_only_writer(update: _Update, step: Container[Any]) -> bool:
+def _is_only_writer(update: _AdamUpdate, step: Container[Any]) -> bool:
     """Returns whether no other op writes the table or a slot variable."""
     variables = (update.subtract.inputs[0], update.m.variable, update.v.variable)
     return not dependencies.has_other_writers(variables, update.ops, step)
-
-
-def _before_summing(rows: Any, ids: Any) -> tuple[Any, Any]:
-    """Returns gradients and their ids before the optimizer summed those of equal ids."""
-    summed, unique = rows.op, ids.op
-    if summed.type == "UnsortedSegmentSum" and summed.inputs[1].op is unique:
-        return summed.inputs[0], unique.inputs[0]
-    return rows, ids
 
 
 def _slot(value: Any) -> _Slot | None:

@@ -16,7 +16,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tpu_columns import native_lookup
+from tpu_columns import graphs
+from tpu_columns.kernels import calls
 
 tf1 = tf.compat.v1
 
@@ -29,7 +30,7 @@ _READERS = frozenset(
         "ResourceGatherNd",
         "VarIsInitializedOp",
         "VariableShape",
-        native_lookup.OP,
+        calls.LOOKUP,
     }
 )
 _CHANGES = re.compile("Apply|Scatter|AssignAdd|AssignSub")
@@ -64,7 +65,7 @@ def collect_ancestors(op: Any, known: Container[Any] = ()) -> frozenset[Any]:
         known: ops that are left out, with those that only they depend on.
     """
     op = op.op if isinstance(op, tf.Tensor) else op
-    return frozenset(_ancestors([op], known)) if isinstance(op, tf.Operation) else frozenset()
+    return frozenset(graphs.ancestors([op], known)) if isinstance(op, tf.Operation) else frozenset()
 
 
 def collect_control_inputs(ends: Iterable[Any], starts: Iterable[Any]) -> list[Any]:
@@ -78,7 +79,8 @@ def collect_control_inputs(ends: Iterable[Any], starts: Iterable[Any]) -> list[A
         The control inputs of the ops that compute `ends` from `starts`.
     """
     known = {value.op for value in starts}
-    between = _ancestors([value.op for value in ends], known, through_controls=False)
+    ops = [value.op for value in ends]
+    between = dict.fromkeys(graphs.ancestors(ops, known, through_controls=False))
     waits = dict.fromkeys(other for op in between for other in op.control_inputs)
     return [op for op in waits if op not in between]
 
@@ -144,21 +146,5 @@ def _is_initialization(op: Any) -> bool:
         return False
     if op.name == f"{op.inputs[0].op.name}/Assign":
         return True
-    ancestors = _ancestors([op.inputs[1].op], through_controls=False)
+    ancestors = graphs.ancestors([op.inputs[1].op], through_controls=False)
     return any(other.type in ("RestoreV2", "Placeholder") for other in ancestors)
-
-
-def _ancestors(
-    ops: list[Any], known: Container[Any] = (), through_controls: bool = True
-) -> dict[Any, None]:
-    """Returns ops and all ops that they depend on; the search stops at known ops."""
-    found: dict[Any, None] = {}
-    todo = list(ops)
-    while todo:
-        op = todo.pop()
-        if op not in found and op not in known:
-            found[op] = None
-            todo += [value.op for value in op.inputs]
-            if through_controls:
-                todo += op.control_inputs
-    return found

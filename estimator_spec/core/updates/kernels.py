@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from estimator_spec.core._tensorflow import graph_surgery
 from estimator_spec.core.updates import dependencies
-from tpu_columns import driver_graphs, native_lookup, shared_state
+from tpu_columns import graphs, shared_state
+from tpu_columns.kernels import calls
 
 tf1 = tf.compat.v1
 
@@ -74,14 +75,31 @@ def are_unique(ids: Any) -> bool:
     """Returns whether the ids in a tensor are known to differ."""
     while ids.op.type in _SAME_IDS:
         ids = ids.op.inputs[0]
-    if ids.op.type == native_lookup.GRADIENT_OP:
+    if ids.op.type == calls.ROW_GRADIENTS:
         return True
     return ids.op.type in _UNIQUE and ids.value_index == 0
 
 
-def is_sum_of_equal_ids(op: Any) -> bool:
-    """Returns whether an op sums the gradients of equal ids, as optimizers do before an update."""
-    return op.type == "UnsortedSegmentSum" and op.inputs[1].op.type == "Unique"
+def before_summing(rows: Any, ids: Any) -> tuple[Any, Any, list[Any]]:
+    """Returns gradients and their ids before an optimizer summed those of equal ids.
+
+    Args:
+        rows: gradients of distinct rows.
+        ids: the rows.
+
+    Returns:
+        Gradients and ids, and the ops that sum them: `rows` and `ids`, and none, if nothing does.
+    """
+    summed, unique = rows.op, ids.op
+    is_sum = summed.type == "UnsortedSegmentSum" and unique.type == "Unique"
+    if (
+        not is_sum
+        or summed.inputs[1].op is not unique
+        or summed.inputs[0].shape.rank != 2
+        or graph_surgery.control_flow_context(summed) is not None
+    ):
+        return rows, ids, []
+    return summed.inputs[0], unique.inputs[0], [summed, unique]
 
 
 def table_of(op: Any) -> Any:
@@ -108,7 +126,7 @@ def disable_update(op: Any, replacement: Any) -> None:
         replacement: the op that replaces it.
     """
     inputs = inputs_by_name(op)
-    table_width = driver_graphs.static_shape(table_of(op))[1:]
+    table_width = graphs.static_shape(table_of(op))[1:]
     for name in ("indices", "grad"):
         # Sums over replicas have no static width.
         static = inputs[name].shape.as_list()[1:]

@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from estimator_spec.core._tensorflow import graph_surgery
 from estimator_spec.core.updates import dependencies, native_ops
-from tpu_columns import shared_state, storage
+from tpu_columns import graphs, shared_state, storage
 from tpu_columns.kernels import loading
 
 tf1 = tf.compat.v1
@@ -40,7 +40,7 @@ _UNLOCKED = (
 )
 
 
-class _Group(NamedTuple):
+class _LockedGroup(NamedTuple):
     """Variables and their slots, which are updated and saved under one lock.
 
     Attributes:
@@ -68,11 +68,11 @@ def lock_updates(graph: tf.Graph, train_op: Any) -> Any:
         The op to run instead of `train_op`.
     """
     step = dependencies.collect_ancestors(train_op)
-    stripes: dict[tuple[str, int], list[tuple[_Group, frozenset[Any]]]] = {}
+    stripes: dict[tuple[str, int], list[tuple[_LockedGroup, frozenset[Any]]]] = {}
     for found in _find_groups(graph, step):
         number = zlib.crc32(found[0].name.encode()) % _STRIPES  # the same in all processes
         stripes.setdefault((found[0].device, number), []).append(found)
-    locked: list[_Group] = []
+    locked: list[_LockedGroup] = []
     for members in stripes.values():
         for group, writers in [_join(members)] if _can_lock(*_join(members)) else members:
             if _can_lock(group, writers):
@@ -107,9 +107,12 @@ def lock_reads(graph: tf.Graph) -> None:
     Args:
         graph: a graph with locked updates, whose savers are built; it is changed.
     """
-    groups = graph.get_collection(shared_state.LOCKED_VARIABLES)
-    group_of = {op: group for group in groups for op in group.variables}
-    found: dict[tuple[Any, _Group], list[tuple[Any, int, Any]]] = {}
+    group_of = {
+        op: group
+        for group in graph.get_collection(shared_state.LOCKED_VARIABLES)
+        for op in group.variables
+    }
+    found: dict[tuple[Any, _LockedGroup], list[tuple[Any, int, Any]]] = {}
     for op, position, variable in list(saved_variables(graph)):
         if variable in group_of:
             group = group_of[variable]
@@ -126,7 +129,7 @@ def lock_reads(graph: tf.Graph) -> None:
             graph_surgery.add_control_input(op, end)
 
 
-def _take(group: _Group) -> Any:
+def _take(group: _LockedGroup) -> Any:
     mutex = tf.raw_ops.MutexV2(shared_name=f"estimator_spec/{group.name}")
     return tf.raw_ops.MutexLock(mutex=mutex)
 
@@ -147,7 +150,9 @@ def _origin(value: Any) -> Any:
     return op
 
 
-def _find_groups(graph: tf.Graph, step: Collection[Any]) -> Iterator[tuple[_Group, frozenset[Any]]]:
+def _find_groups(
+    graph: tf.Graph, step: Collection[Any]
+) -> Iterator[tuple[_LockedGroup, frozenset[Any]]]:
     """Yields variables with their slots, and the ops that update them."""
     saved = graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     variables = [graph.get_operation_by_name(variable.op.name) for variable in saved]
@@ -180,7 +185,7 @@ def _find_groups(graph: tf.Graph, step: Collection[Any]) -> Iterator[tuple[_Grou
         devices = {_device(op) for op in [*group, *updates]}
         if (by_rows or len(group) > 1) and is_simple and len(devices) == 1:
             name = min((op.name for op in group), key=lambda name: (len(name), name))
-            yield _Group(name, frozenset(group)), updates
+            yield _LockedGroup(name, frozenset(group)), updates
 
 
 def _shape(variable: Any) -> tf.TensorShape:
@@ -205,14 +210,16 @@ def _owner_of_slot(variable: Any, owners: dict[tuple[str, str], Any]) -> Any:
     return None
 
 
-def _join(members: list[tuple[_Group, frozenset[Any]]]) -> tuple[_Group, frozenset[Any]]:
+def _join(
+    members: list[tuple[_LockedGroup, frozenset[Any]]],
+) -> tuple[_LockedGroup, frozenset[Any]]:
     """Returns several groups of a server as one, and all ops that update them."""
     name = min(group.name for group, _ in members)
     variables = frozenset(op for group, _ in members for op in group.variables)
-    return _Group(name, variables), frozenset(op for _, writers in members for op in writers)
+    return _LockedGroup(name, variables), frozenset(op for _, writers in members for op in writers)
 
 
-def _can_lock(group: _Group, writers: frozenset[Any]) -> bool:
+def _can_lock(group: _LockedGroup, writers: frozenset[Any]) -> bool:
     """Returns whether no update of a group waits for what follows on another one."""
     section = _find_section(group, writers)
     inputs = {value.op for op in section for value in op.inputs}
@@ -220,7 +227,7 @@ def _can_lock(group: _Group, writers: frozenset[Any]) -> bool:
     return not _followers(section) & waits
 
 
-def _lock_section(graph: tf.Graph, group: _Group, writers: frozenset[Any]) -> Any:
+def _lock_section(graph: tf.Graph, group: _LockedGroup, writers: frozenset[Any]) -> Any:
     """Puts the ops of a group's updates between taking and releasing its lock.
 
     Returns:
@@ -265,30 +272,28 @@ def _device(op: Any) -> str:
     return str(op.inputs[0].op.device)
 
 
-def _find_section(group: _Group, writers: frozenset[Any]) -> frozenset[Any]:
+def _find_section(group: _LockedGroup, writers: frozenset[Any]) -> frozenset[Any]:
     """Returns the ops that write a group's variables, and those that compute what they write.
 
     The latter are the ops on the same device that depend on values of the group.
     """
-    before: set[Any] = set()
-    todo = list(writers)
-    while todo:
-        op = todo.pop()
-        if op not in before and _device(op) == group.device and op.type not in storage.VARIABLE_OPS:
-            before.add(op)
-            todo += [value.op for value in op.inputs]
-            # A native update awaits the lookups of its table, whose rows go to other machines.
-            todo += [other for other in op.control_inputs if not native_ops.is_lookup(other)]
-    return writers | _followers([*group.variables, *writers], before)
+
+    def before(op: Any) -> list[Any]:
+        # A native update awaits the lookups of its table, whose rows go to other machines.
+        waits = [other for other in op.control_inputs if not native_ops.is_lookup(other)]
+        return [each for each in [*(value.op for value in op.inputs), *waits] if is_inside(each)]
+
+    def is_inside(op: Any) -> bool:
+        return _device(op) == group.device and op.type not in storage.VARIABLE_OPS
+
+    inside = frozenset(graphs.walk(filter(is_inside, writers), before))
+    return writers | _followers([*group.variables, *writers], inside)
 
 
 def _followers(ops: Iterable[Any], within: Container[Any] | None = None) -> set[Any]:
     """Returns all ops that depend on some ops, by way of ops of `within` only."""
-    found: set[Any] = set()
-    todo = [user for op in ops for user in graph_surgery.find_users(op)]
-    while todo:
-        op = todo.pop()
-        if op not in found and (within is None or op in within):
-            found.add(op)
-            todo += graph_surgery.find_users(op)
-    return found
+
+    def users(op: Any) -> list[Any]:
+        return [each for each in graph_surgery.find_users(op) if within is None or each in within]
+
+    return set(graphs.walk([user for op in ops for user in users(op)], users))

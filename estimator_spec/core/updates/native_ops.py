@@ -17,8 +17,7 @@ import tensorflow as tf
 
 from estimator_spec.core._tensorflow import graph_surgery
 from estimator_spec.core.updates import dependencies, kernels
-from tpu_columns import driver_graphs, native_lookup
-from tpu_columns.kernels import devices, loading
+from tpu_columns.kernels import calls
 
 
 def update_rows(
@@ -39,31 +38,25 @@ def update_rows(
         slots: those of the slot variables that the rule has.
         hyperparameters: float32 scalars, in the rule's order.
         ids: distinct rows, int32 or int64 [U].
-        gradient: of those rows, [U, D]. If a sum of gradients of equal ids gives it, the op sums
-            them itself; if its rows are those of several tensors, the op reads them there.
+        gradient: of those rows, [U, D]. If it is the output of a sum over equal ids, the op takes
+            the unsummed gradients and sums them; if it is a concatenation, the op reads the parts.
         limits: empty, or least and largest gradient, weight decay, least and largest weight.
         decay_has_rate: whether the weight decay is multiplied by the first hyperparameter.
     """
-    ops = loading.load()
-    make = ops.tpu_columns_update
-    if variable.dtype == tf.resource:
-        make = ops.tpu_columns_resource_update
-    summed, bypassed = gradient.op, []
-    sums = _is_sum(summed) and ids.op is summed.inputs[1].op
-    if sums:
-        gradient, ids, bypassed = summed.inputs[0], ids.op.inputs[0], [summed, ids.op]
+    gradient, ids, bypassed = kernels.before_summing(gradient, ids)
+    sums = bool(bypassed) and not kernels.are_unique(ids)
     gradients = _parts(gradient)
     bypassed += [] if gradients[0] is gradient else [gradient.op]
     waits = [other for op in bypassed for other in op.control_inputs]
     with tf.control_dependencies(waits):
-        return make(
-            table=variable,
+        return calls.update_rows(
+            variable,
             slots=list(slots),
             hyperparameters=list(hyperparameters),
             ids=ids,
             gradients=gradients,
             rule=rule,
-            sums=sums and not kernels.are_unique(ids),
+            sums=sums,
             limits=list(limits),
             decay_has_rate=decay_has_rate,
         )
@@ -85,7 +78,7 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
     """Replaces updates of rows, and the sums of gradients before them.
 
     Args:
-        updates: ops that `kernels.find_kernel` supports, with distinct ids.
+        updates: ops that `kernels.find_kernel` supports, with distinct ids, of native tables.
         step: the ops of a training step.
 
     Returns:
@@ -95,10 +88,7 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
     before_updates: set[Any] = set()
     for op in updates:
         kernel, inputs = kernels.find_kernel(op), kernels.inputs_by_name(op)
-        gradient = inputs["grad"]
-        if kernel is None or gradient.dtype != tf.float32 or gradient.shape.rank != 2:
-            continue
-        if not is_of_a_table_on_cpu(op):
+        if kernel is None:
             continue
         table, *slots = (inputs[name] for name in kernel.variables)
         # An update that a hook runs by itself must not run the lookups of the step.
@@ -110,31 +100,14 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
                 slots,
                 kernels.hyperparameters(op),
                 inputs["indices"],
-                gradient,
+                inputs["grad"],
             )
     return replaced
 
 
 def is_lookup(op: Any) -> bool:
     """Returns whether an op reads rows of a table by their ids."""
-    return op.type in ("ResourceGather", "GatherV2", native_lookup.OP)
-
-
-def is_of_a_table_on_cpu(op: Any) -> bool:
-    """Returns whether an op updates a table that is on the CPU.
-
-    Args:
-        op: an op that `kernels.find_kernel` supports.
-    """
-    return devices.is_on_cpu(driver_graphs.captured_from(kernels.table_of(op)).op, op)
-
-
-def _is_sum(op: Any) -> bool:
-    return (
-        kernels.is_sum_of_equal_ids(op)
-        and op.inputs[0].shape.rank == 2
-        and graph_surgery.control_flow_context(op) is None
-    )
+    return op.type in ("ResourceGather", "GatherV2", calls.LOOKUP)
 
 
 def _lookups_before(table: Any, step: Container[Any], before_updates: set[Any]) -> Iterator[Any]:
@@ -148,7 +121,7 @@ def _lookups_before(table: Any, step: Container[Any], before_updates: set[Any]) 
 def _find_lookups(table: Any) -> Iterator[Any]:
     """Yields the ops that read rows of a table, from its handle or the value of a reference."""
     for user in table.consumers():
-        if is_lookup(user) and (user.type == native_lookup.OP or user.inputs[0] is table):
+        if is_lookup(user) and (user.type == calls.LOOKUP or user.inputs[0] is table):
             yield user
         elif user.type == "Identity" and table.dtype != tf.resource:
             yield from _find_lookups(user.outputs[0])

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from estimator_spec.core._tensorflow import graph_surgery
 from estimator_spec.core.updates import adam, dependencies, direct_sums, kernels, native_ops
-from tpu_columns.kernels import loading
+from tpu_columns import engine
 from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
@@ -46,17 +46,21 @@ def optimize_training_graph(
         return train_op
     step = dependencies.collect_ancestors(train_op)
     replaced = adam.fuse_adam(graph, step)
-    if Optimization.NATIVE_KERNELS in chosen and loading.load() is not None:
-        updates = [
-            op
+    if engine.of_process(chosen).is_native:
+        updates = {
+            op: engine.of_update(op, kernels.table_of(op), kernels.inputs_by_name(op)["grad"])
             for op in graph.get_operations()
             if kernels.find_kernel(op) and op not in replaced and _is_replaceable(op)
-        ]
-        native = native_ops.replace_updates(updates, step)
+        }
+        native = native_ops.replace_updates(
+            (op for op, found in updates.items() if found.is_native), step
+        )
         for op, new in native.items():
             kernels.disable_update(op, new)
         replaced |= native
-        if updates and not any(map(native_ops.is_of_a_table_on_cpu, updates)):
+        for op, found in updates.items():
+            found.log("update", kernels.table_of(op).op.name)
+        if updates and all(found == engine.ON_GPU for found in updates.values()):
             tf1.logging.info(
                 "All tables are on the GPU. Kernels on the CPU may be several times as fast: make "
                 'the feature layer within tf.device("/cpu:0"); see docs/gpu.md.'

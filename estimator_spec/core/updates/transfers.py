@@ -17,6 +17,7 @@ stage makes no cycle.
 from __future__ import annotations
 
 import functools
+import graphlib
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ class _Transfer(NamedTuple):
     readers: list[tuple[Any, int]]
 
 
-class _Group(NamedTuple):
+class _TransferKey(NamedTuple):
     """Key that groups the tensors to send together."""
 
     sender: str
@@ -101,11 +102,11 @@ def _group(
     transfers: dict[tuple[str, str], _Transfer], stages: dict[Any, int], tasks: dict[Any, str]
 ) -> list[list[_Transfer]]:
     """Returns the transfers to join, each list of them by one."""
-    groups: dict[_Group, list[_Transfer]] = {}
+    groups: dict[_TransferKey, list[_Transfer]] = {}
     for (_, receiver), transfer in sorted(transfers.items(), key=lambda item: item[0]):
         value = transfer.value
         widths = tuple(value.shape.as_list()[1:])
-        group = _Group(tasks[value.op], receiver, value.dtype, widths, stages[value.op])
+        group = _TransferKey(tasks[value.op], receiver, value.dtype, widths, stages[value.op])
         groups.setdefault(group, []).append(transfer)
     parts = []
     for members in groups.values():
@@ -153,17 +154,10 @@ def _count_stages(
         tasks: task of each op.
     """
     stages: dict[Any, int] = {}
-    todo = list(step)
-    while todo:
-        op = todo[-1]
-        before = [(value.op, (value.name, tasks[op]) in transfers) for value in op.inputs]
-        before += [(other, False) for other in op.control_inputs]
-        missing = [other for other, _ in before if other not in stages]
-        if op in stages or not missing:
-            todo.pop()
-            stages[op] = max((stages[other] + sent for other, sent in before), default=0)
-        else:
-            todo += missing
+    before = {op: [*(value.op for value in op.inputs), *op.control_inputs] for op in step}
+    for op in graphlib.TopologicalSorter(before).static_order():
+        sent = {value.op for value in op.inputs if (value.name, tasks[op]) in transfers}
+        stages[op] = max((stages[other] + (other in sent) for other in before[op]), default=0)
     return stages
 
 

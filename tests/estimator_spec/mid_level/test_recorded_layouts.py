@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 
 from estimator_spec.mid_level import TPUEmbeddingV2, samples, stacked, stacking, tables
-from estimator_spec.mid_level.tables import Lookup
 from mid_level_cases import HAS_V2
 from recorded_rules import DATA
 
@@ -130,16 +129,16 @@ def test_gains(number):
         layout, feature = layouts[value["table"]], features[key]
         name = layout.stacked_table_name
         weights = value["weights"]
-        found = samples.from_ids(
+        found, _ = samples.from_ids(
             key,
             ragged(value["ids"], tf.int64),
             None if weights is None else ragged(weights, tf.float32),
             feature,
             tf.TensorShape([recorded["batch"]]),
         )
-        own = tables.gains(Lookup(0, found, feature.table.combiner)).numpy()
+        own = tables.gains(found).numpy()
         rows = stacking.positions(layout, found.ids).numpy()
-        core, place = divmod(found.samples.numpy(), size)
+        core, place = divmod(found.segments.numpy(), size)
         for row, c, i, gain in zip(rows, core, place, own, strict=True):
             target, row_there = divmod(int(row), layout.total_rows_per_sparse_core_shard)
             where = name, int(c), target, row_there, numbers[name] * size + int(i)

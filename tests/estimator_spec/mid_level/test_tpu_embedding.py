@@ -376,10 +376,10 @@ def test_strategies_of_several_processes():
     strategy = tf.distribute.MultiWorkerMirroredStrategy.__new__(
         tf.distribute.MultiWorkerMirroredStrategy
     )
-    from estimator_spec.mid_level.replicas import Replicas
+    from estimator_spec.mid_level.replicas import LocalReplicas
 
     with pytest.raises(RuntimeError, match="tables are of one process"):
-        Replicas(strategy)
+        LocalReplicas(strategy)
 
 
 def test_a_graph_of_tensorflow_1():

@@ -13,7 +13,7 @@ from estimator_spec.legacy.contrib.learn.column_types import (
     WeightedSparseColumn,
 )
 from tpu_columns.checks import is_int
-from tpu_columns.lookup import COMBINERS
+from tpu_columns.kernels import calls
 
 _ID_COLUMNS = (SparseColumn, WeightedSparseColumn, CrossedColumn)
 
@@ -29,11 +29,11 @@ def check_count(column_name: str, argument: str, count: Any) -> None:
 
 def check_combiner(column_name: str, combiner: Any) -> None:
     """Raises a ValueError if a combiner is unknown."""
-    if combiner not in COMBINERS:
-        raise ValueError(
-            f"Unrecognized combiner {combiner!r} of column {column_name}; one of "
-            f"{', '.join(COMBINERS)}."
-        )
+    message = (
+        f"Unrecognized combiner {combiner!r} of column {column_name}; one of "
+        f"{', '.join(sorted(calls.COMBINERS))}."
+    )
+    calls.check_combiner(combiner, message, optional=False)
 
 
 def check_dtype(column_name: str, dtype: Any) -> None:
