@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.core._tensorflow import private
-from estimator_spec.core.driver.batch_errors import BatchError
+from estimator_spec.core.user_functions.batch_errors import BatchError
 from tpu_columns.layer_inputs import check_features_of
 
 

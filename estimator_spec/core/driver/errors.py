@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from estimator_spec.core.checkpoints.errors import CheckpointError
-from estimator_spec.core.driver import batch_errors
+from estimator_spec.core.user_functions import batch_errors
 from tpu_columns import lookup_errors
 
 __all__ = ["CheckpointError", "ModelDirError", "explain_batch_errors", "first_line"]
