@@ -38,7 +38,7 @@ def verified(tensor: Any, *checks: Callable[[], Any]) -> Any:
 def with_shape(
     name: str, tensor: Any, expected: Any, message: str, reported: tuple[str, Any]
 ) -> Any:
-    """Returns the tensor after a check of its shape: now if it is known, or when the graph runs.
+    """Returns the tensor, after a check of its shape: when it runs, if it isn't known before.
 
     Errors have the key words of TensorFlow's own heads.
 
@@ -179,7 +179,7 @@ def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> An
 
 
 def _with_last_dimension(tensor: Any, logits: Any, may_lack_it: bool) -> Any:
-    """Returns the tensor, with a last dimension of 1 if only that is missing."""
+    """Returns the tensor with the logits' rank, if only the last dimension, of size 1, lacks."""
     rank, wanted = tensor.shape.rank, logits.shape.rank
     if not may_lack_it:
         return tensor
