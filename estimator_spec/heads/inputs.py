@@ -187,7 +187,7 @@ def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> An
 
 
 def _with_last_dimension(tensor: Any, logits: Any, may_lack_it: bool) -> Any:
-    """Returns the tensor, with a last dimension of 1 if only that is missing."""
+    """Returns the tensor with the logits' rank, if only the last dimension, of size 1, lacks."""
     rank, wanted = tensor.shape.rank, logits.shape.rank
     if not may_lack_it:
         return tensor
