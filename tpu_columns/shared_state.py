@@ -42,9 +42,9 @@ CORE_TABLES = ("tpu_columns", "embedding_core_tables")
 them where the model's columns are built, and tells them to the core, which creates the tables."""
 
 LOOKUP_SITES = ("tpu_columns", "lookup_sites")
-"""Scope and column of each lookup. `tpu_columns.lookup_errors` records them and names the column in
-errors of sessions; `estimator_spec.core.driver.device_loop` copies those of a loop's body to the graph
-around it."""
+"""Scope and column of each lookup. `tpu_columns.lookup_errors` records them and names the
+column in errors of sessions; `estimator_spec.core.driver.device_loop` copies those of a loop's
+body to the graph around it."""
 
 LOOP_BODIES = ("tpu_columns", "loop_bodies")
 """Bodies of the driver's training loops, in the graph around each and in itself.
@@ -52,8 +52,9 @@ LOOP_BODIES = ("tpu_columns", "loop_bodies")
 chosen."""
 
 CHECKPOINT = ("estimator_spec", "checkpoint")
-"""Prefix of the checkpoint that the sessions will restore. `estimator_spec.core.driver.checkpoint_state`
-sets it before the model is built, and tells it to models whose ops are made of its values."""
+"""Prefix of the checkpoint that the sessions will restore.
+`estimator_spec.core.driver.checkpoint_state` sets it before the model is built, and tells it to
+models whose ops are made of its values."""
 
 PARTITION_STRATEGY = ("estimator_spec", "partition_strategy")
 """Strategy of tables in checkpoints without a record. The driver's embeddings set it by
@@ -64,24 +65,25 @@ FORMER_NAMES = ("estimator_spec", "former names of shared tables")
 `estimator_spec.core.driver.shared_tables`, which reads them in a restore."""
 
 NO_ROWS = ("estimator_spec", "no_rows")
-"""Inputs of disabled updates, which ops of one graph share. `estimator_spec.core.updates.kernels` adds
-and reuses them."""
+"""Inputs of disabled updates, which ops of one graph share. `estimator_spec.core.updates.kernels`
+adds and reuses them."""
 
 LOCKED_VARIABLES = ("estimator_spec", "locked_variables")
 """Groups of variables under one lock. `estimator_spec.core.updates.locks` writes them when it locks
 updates, and reads them when savers are built."""
 
 STACKED_TABLES = ("estimator_spec", "stacked tables")
-"""Stacked tables; their variables are in no collection. `estimator_spec.core.cores.stacked_tables` adds
-them, tells their slices and variables to hooks, and checks the user's saver by them."""
+"""Stacked tables; their variables are in no collection. `estimator_spec.core.cores.stacked_tables`
+adds them, tells their slices and variables to hooks, and checks the user's saver by
+them."""
 
 HELD_UPDATES = ("estimator_spec", "held_embedding_updates")
 """Ops that apply updates delayed by a step. `estimator_spec.core.cores.delayed_updates` adds them;
 `estimator_spec.core.driver.embeddings` runs them before a checkpoint is written."""
 
 ACTIVATION_GRADIENTS = ("estimator_spec", "activation_gradients")
-"""`ActivationGradients` of the graph. `estimator_spec.core.cores.activation_gradients` adds itself, and
-finds them in the gradient function that TensorFlow calls with an op alone."""
+"""`ActivationGradients` of the graph. `estimator_spec.core.cores.activation_gradients` adds itself,
+and finds them in the gradient function that TensorFlow calls with an op alone."""
 
 CONTRIB_TABLES = ("estimator_spec", "shared tables of contrib's columns")
 """Tables that columns of tensorflow.contrib share, by name.
@@ -122,8 +124,8 @@ REDUCED_BY_STRATEGY = contextvars.ContextVar("reduced_by_strategy", default=Fals
 `estimator_spec.core._tensorflow.cross_shard`, which reads it in the optimizer's methods."""
 
 BUILDS: contextvars.ContextVar[Any] = contextvars.ContextVar("builds", default=None)
-"""Arguments of current builds, by estimator. `estimator_spec.core.driver.run_context` sets them around
-the methods that programs override, and tells them to those they call."""
+"""Arguments of current builds, by estimator. `estimator_spec.core.driver.run_context` sets them
+around the methods that programs override, and tells them to those they call."""
 
 
 def graph_dict(graph: Any, collection: tuple[str, str]) -> dict[Any, Any]:
