@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -15,7 +14,6 @@ from estimator_spec.core.cluster import roles
 from estimator_spec.core.driver import checkpoint_state, sessions
 from estimator_spec.core.driver.graph_builder import RunSetup, warm_start
 from estimator_spec.core.driver.hookless_steps import BatchRunner
-from estimator_spec.core.run_config import RunConfig
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 from tpu_columns.optimizations import Optimization
 
@@ -51,18 +49,24 @@ def predict(
     config = built.config
     if roles.is_distributed(config):
         config = config.in_this_process()
-    batches = predict_batches(
-        graph,
-        predictions,
-        scaffold=built.spec.scaffold,
-        config=config,
-        checkpoint=checkpoint,
-        hooks=[*built.hooks, *hooks, *built.spec.prediction_hooks],
-        skip_hooks=Optimization.SKIPPED_HOOKS in setup.optimizations,
-    )
-    # closing: the session ends with this generator, not at garbage collection.
-    with built.running(), contextlib.closing(batches):
-        for values in batches:
+    all_hooks = [*built.hooks, *hooks, *built.spec.prediction_hooks]
+    # The graph is the default graph only while a batch is computed, not between two.
+    with (
+        built.running(),
+        sessions.open_non_training_session(
+            graph,
+            built.spec.scaffold,
+            checkpoint,
+            master=config.master,
+            config=config.session_config,
+            hooks=all_hooks,
+        ) as session,
+    ):
+        skip_hooks = Optimization.SKIPPED_HOOKS in setup.optimizations
+        batches = BatchRunner(all_hooks, predictions, skip_hooks)
+        while not session.should_stop():
+            with graph.as_default():
+                values = batches.run_batch(session)
             if yield_single_examples:
                 yield from split_batch(values)
             else:
@@ -94,52 +98,6 @@ def select_predictions(predictions: Any, predict_keys: Collection[str] | str | N
             f"{sorted(wanted)}."
         )
     return kept
-
-
-def predict_batches(
-    graph: tf.Graph,
-    predictions: Any,
-    *,
-    scaffold: tf1.train.Scaffold | None,
-    config: RunConfig,
-    checkpoint: str | None,
-    hooks: list[tf1.train.SessionRunHook],
-    skip_hooks: bool,
-) -> Generator[Any, None, None]:
-    """Runs `predictions` until the input ends, a hook requests a stop, or the caller does.
-
-    The graph is the default graph only while the generator runs, not between two batches. The
-    session is closed with the generator.
-
-    Args:
-        graph: the finished graph.
-        predictions: a tensor, or a dict of tensors.
-        scaffold: the scaffold of the `EstimatorSpec`.
-        config: the `RunConfig`.
-        checkpoint: the checkpoint to restore; None initializes the variables.
-        hooks: all hooks, in order.
-        skip_hooks: whether batches that no hook needs run without hooks.
-
-    Yields:
-        The values of each batch.
-
-    Raises:
-        CheckpointError: the checkpoint can't be restored.
-        tf.errors.InvalidArgumentError: an id outside its table, among others.
-    """
-    with sessions.open_non_training_session(
-        graph,
-        scaffold,
-        checkpoint,
-        master=config.master,
-        config=config.session_config,
-        hooks=hooks,
-    ) as session:
-        batches = BatchRunner(hooks, predictions, skip_hooks)
-        while not session.should_stop():
-            with graph.as_default():
-                values = batches.run_batch(session)
-            yield values
 
 
 def split_batch(values: Any) -> Iterator[Any]:
