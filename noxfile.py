@@ -289,9 +289,7 @@ def mutations(session: nox.Session) -> None:
     found = ENVIRONMENTS / "mutations"
     options = ("-n", "auto", "--dist", "worksteal", "-q", "-m", "not nightly")
     session.run(*command, "map", str(found), *options, env=QUIET)
-    session.run(
-        *command, "kill", str(found), str(found / "results.json"), *session.posargs, env=QUIET
-    )
+    session.run(*command, "kill", str(found), *session.posargs, env=QUIET)
 
 
 @nox.session(venv_backend="venv")

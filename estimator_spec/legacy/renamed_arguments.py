@@ -1,46 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knows the arguments of TensorFlow's functions that later versions renamed."""
+"""Knows the arguments of TensorFlow's functions that later versions renamed or dropped."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-_REDUCED = {"keep_dims": "keepdims", "reduction_indices": "axis"}
-_AXIS = {"dim": "axis"}
-_DIMENSION = {"dimension": "axis"}
-_OF_VERSION_1: Mapping[str, Mapping[str, str]] = {
-    **{
-        f"{module}reduce_{what}": _REDUCED
-        for module in ("", "math.")
-        for what in ("sum", "mean", "max", "min", "prod", "all", "any", "logsumexp")
-    },
-    **dict.fromkeys(["nn.softmax", "nn.log_softmax", "expand_dims"], _AXIS),
-    **dict.fromkeys(["nn.l2_normalize", "math.l2_normalize"], _AXIS),
-    **dict.fromkeys(["argmax", "argmin", "math.argmax", "math.argmin"], _DIMENSION),
-    "count_nonzero": _REDUCED,
-    "math.count_nonzero": _REDUCED,
-    "squeeze": {"squeeze_dims": "axis"},
-    "norm": {"keep_dims": "keepdims"},
-    "nn.moments": {"keep_dims": "keepdims"},
-    "reverse_sequence": {"seq_dim": "seq_axis", "batch_dim": "batch_axis"},
-    "nn.softmax_cross_entropy_with_logits": _AXIS,
-    "sparse.concat": {"concat_dim": "axis"},
-    "sparse.split": {"split_dim": "axis"},
-}
-# Those that TensorFlow 1.0 renamed, or whose order it changed, of functions under their present
-# names.
-_OF_VERSION_0: Mapping[str, Mapping[str, str]] = {
-    "summary.scalar": {"tags": "name", "values": "tensor"},
-    "summary.histogram": {"tag": "name"},
-    "summary.image": {"tag": "name", "max_images": "max_outputs"},
-    "summary.audio": {"tag": "name"},
-    "concat": {"concat_dim": "axis"},
-    "split": {"split_dim": "axis", "num_split": "num_or_size_splits"},
-    "where": {"t": "x", "e": "y"},
-}
-# The last parts of the functions' names.
-FUNCTIONS = frozenset(name.rpartition(".")[2] for name in (*_OF_VERSION_1, *_OF_VERSION_0))
+from estimator_spec.legacy.name_rows import parse_table
 
 
 class RenamedArgument(NamedTuple):
@@ -48,7 +13,7 @@ class RenamedArgument(NamedTuple):
 
     Attributes:
         old: its former keyword.
-        now: its present keyword.
+        now: its present keyword; '' if there is none.
         since: the version that renamed it: 2, whose tensorflow.compat.v1 takes both, or 1.
     """
 
@@ -59,11 +24,91 @@ class RenamedArgument(NamedTuple):
     @property
     def reason(self) -> str:
         """What a program that has it is told."""
-        return f"has had no argument {self.old} since TensorFlow {self.since}.0: use {self.now}."
+        instead = f"use {self.now}" if self.now else "leave it out, or call tensorflow.compat.v1's"
+        return f"has had no argument {self.old} since TensorFlow {self.since}.0: {instead}."
+
+
+# The headings are versions; before the colons are former and present arguments, after them the
+# functions, under their present names. Without a present name no other argument stands for one.
+_TABLE = parse_table(
+    """
+    [1]
+    tags=name values=tensor: summary.scalar
+    tag=name: summary.histogram summary.image summary.audio
+    max_images=max_outputs: summary.image
+    concat_dim=axis: concat
+    split_dim=axis num_split=num_or_size_splits: split
+    t=x e=y: where
+
+    [2]
+    keep_dims=keepdims reduction_indices=axis:
+      reduce_all reduce_any reduce_logsumexp reduce_max reduce_mean reduce_min reduce_prod
+      reduce_sum math.reduce_all math.reduce_any math.reduce_logsumexp math.reduce_max
+      math.reduce_mean math.reduce_min math.reduce_prod math.reduce_sum math.count_nonzero
+      strings.reduce_join
+    keep_dims=keepdims:
+      norm linalg.norm nn.moments nn.sufficient_statistics nn.weighted_moments
+    keep_dims=keepdims reduction_axes=axis: sparse.reduce_max sparse.reduce_sum
+    dim=axis:
+      expand_dims math.log_softmax math.softmax nn.log_softmax nn.softmax
+      nn.softmax_cross_entropy_with_logits
+    dimension=axis: argmax argmin math.argmax math.argmin
+    squeeze_dims=axis: squeeze
+    seq_dim=seq_axis batch_dim=batch_axis: reverse_sequence
+    concat_dim=axis: sparse.concat
+    split_dim=axis: sparse.split
+    thresh=threshold: sparse.add
+    fn1=true_fn fn2=false_fn strict: cond
+    preferred_dtype=dtype_hint: convert_to_tensor
+    tensor=input optimize: ones_like zeros_like
+    string_tensor=input: strings.to_hash_bucket strings.to_number
+    source=input: strings.split
+    bytes=input_bytes: io.decode_raw
+    box_ind=box_indices: image.crop_and_resize
+    t=x msg=message: debugging.assert_all_finite
+    targets=labels: nn.weighted_cross_entropy_with_logits
+    value=input: nn.avg_pool nn.avg_pool2d nn.conv1d nn.max_pool
+    value=input filter=filters: nn.conv2d_transpose nn.conv3d_transpose
+    filter=filters: nn.conv2d nn.conv3d
+    filter=filters dilation_rate=dilations: nn.convolution
+    dilation_rate=dilations: nn.pool
+    rate=dilations: nn.depthwise_conv2d nn.separable_conv2d
+    filter=filters rates=dilations: nn.dilation2d
+    kernel=filters rates=dilations: nn.erosion2d
+    keep_prob: nn.dropout
+    use_cudnn_on_gpu: nn.conv1d nn.conv2d
+    partition_strategy:
+      nn.embedding_lookup nn.embedding_lookup_sparse nn.nce_loss nn.safe_embedding_lookup_sparse
+      nn.sampled_softmax_loss
+    validate_indices: nn.embedding_lookup
+    colocate_gradients_with_ops: gradients hessians
+    verify_shape: constant constant_initializer initializers.constant
+    return_same_structure: while_loop
+    align_corners: image.resize
+    merge_repeated: nn.ctc_beam_search_decoder
+    default_name values: name_scope
+    dtype:
+      constant_initializer ones_initializer random_normal_initializer random_uniform_initializer
+      zeros_initializer
+    data: assert_equal assert_greater assert_less assert_rank debugging.assert_equal
+    collections family: summary.audio summary.histogram summary.image summary.scalar
+    tensor: summary.audio summary.image summary.scalar summary.text
+    values: summary.histogram
+    labels predictions: losses.mean_squared_error metrics.mean_squared_error
+    """
+)
+# By function and former keyword.
+ARGUMENTS = {
+    (function, old): RenamedArgument(old, now, int(since))
+    for since, arguments, function in _TABLE
+    for old, _, now in (argument.partition("=") for argument in arguments)
+}
+# The last parts of the functions' names.
+FUNCTIONS = frozenset(function.rpartition(".")[2] for function, _ in ARGUMENTS)
 
 
 def find(function: str, keyword: str) -> RenamedArgument | None:
-    """Returns the present name of an argument that a function hasn't any more, or None.
+    """Returns what became of an argument that a function hasn't any more, or None.
 
     >>> find("tensorflow.reduce_sum", "keep_dims").now
     'keepdims'
@@ -76,9 +121,5 @@ def find(function: str, keyword: str) -> RenamedArgument | None:
     """
     name = function.removeprefix("tensorflow.")
     is_v1 = name.startswith("compat.v1.")
-    name = name.removeprefix("compat.v1.").removeprefix("compat.v2.")
-    for since, table in ((1, _OF_VERSION_0), (2, _OF_VERSION_1)):
-        now = table.get(name, {}).get(keyword)
-        if now is not None and not (is_v1 and since == 2):
-            return RenamedArgument(keyword, now, since)
-    return None
+    found = ARGUMENTS.get((name.removeprefix("compat.v1.").removeprefix("compat.v2."), keyword))
+    return None if found is None or (is_v1 and found.since == 2) else found

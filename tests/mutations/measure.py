@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what the tests are worth: changes one expression of the source, and runs its tests.
 
-    measure.py map MAP [pytest's arguments]      runs the tests; records which run which line
-    measure.py kill MAP RESULTS [--count 200]    applies mutants, and runs the tests of each
-    measure.py kill MAP RESULTS --survivors OLD  applies the mutants that survived in other results
-    measure.py show RESULTS                      prints figures and the mutants that survive
+    measure.py map MAP [pytest's arguments]  runs the tests; records which run which line
+    measure.py kill MAP [--count 200]        applies mutants, runs the tests of each, and prints
+                                             figures and those that survive
+
+mutmut and cosmic-ray, which have such operators, too, can't draw a sample: the first compiles all
+mutants of a file (twenty to fifty times its lines) before it runs one, the second starts a new
+process with TensorFlow and runs one command for each mutant, whatever its line.
 
 A mutant is killed if a test fails that passes without it. Its tests are those that ran the changed
 line, the fastest first, up to a limit of their recorded seconds. They run in a copy of the tree, in
@@ -51,19 +54,10 @@ _PASSED, _NO_TESTS = 0, 5
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant.
-
-    Attributes:
-        status: `killed`, `survived`, or `not run` if no test runs its line.
-        test: the test that failed, or `timeout`.
-        tests: how many tests there were to run.
-        left_out: how many more run the line, beyond the limit of seconds.
-    """
+    """What became of a mutant: `killed`, `survived` or `not run`; the test that failed if any."""
 
     status: str
     test: str = ""
-    tests: int = 0
-    left_out: int = 0
 
 
 def record_map(directory: Path, arguments: list[str]) -> int:
@@ -146,19 +140,18 @@ class Runner:
     """A copy of the tree and a process that has imported TensorFlow, which forks to run tests.
 
     Args:
-        root: the tree whose tests run.
         home: a directory for the copy.
     """
 
-    def __init__(self, root: Path, home: Path) -> None:
+    def __init__(self, home: Path) -> None:
         self._tree = home / "tree"
         listed = subprocess.check_output(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT
         )
         for name in filter(None, listed.decode().split("\0")):
-            if (root / name).exists():
+            if (ROOT / name).exists():
                 (self._tree / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(root / name, self._tree / name)
+                shutil.copy2(ROOT / name, self._tree / name)
         self._log = home / "log"
         self._process = subprocess.Popen(
             [sys.executable, __file__, "serve", str(self._tree)],
@@ -245,14 +238,13 @@ def _wait(child: int, limit: float) -> int | None:
 
 
 def measure(
-    test_map: TestMap, chosen: list[Mutant], root: Path, limit: float, processes: int
+    test_map: TestMap, chosen: list[Mutant], limit: float, processes: int
 ) -> dict[Mutant, Outcome]:
     """Runs the tests of each mutant, and prints what became of it.
 
     Args:
         test_map: which tests to run.
         chosen: the mutants.
-        root: the tree.
         limit: recorded seconds of tests for each mutant.
         processes: how many at once.
     """
@@ -260,7 +252,7 @@ def measure(
         runners = []
         for _ in range(processes):
             home = stack.enter_context(tempfile.TemporaryDirectory(prefix="mutants_"))
-            runners.append(Runner(root, Path(home)))
+            runners.append(Runner(Path(home)))
             stack.callback(runners[-1].close)
         pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(processes))
         idle = list(runners)
@@ -281,36 +273,22 @@ def measure(
 
 
 def _outcome(runner: Runner, test_map: TestMap, mutant: Mutant, limit: float) -> Outcome:
-    tests = test_map.tests_of(mutant.path, mutant.line)
-    some, seconds = [], 0.0
-    for test in tests:
+    tests, seconds = [], 0.0
+    for test in test_map.tests_of(mutant.path, mutant.line):
         seconds += test_map.seconds[test]
-        if some and seconds > limit:
+        if tests and seconds > limit:
             break
-        some.append(test)
-    left_out = len(tests) - len(some)
+        tests.append(test)
     if not tests:
         return Outcome("not run")
-    while some:
-        failed = runner.failing_test(mutant, some, 60 + 5 * limit)
+    while tests:
+        failed = runner.failing_test(mutant, tests, 60 + 5 * limit)
         if not failed:
-            return Outcome("survived", tests=len(some), left_out=left_out)
-        if failed not in some or not runner.failing_test(None, [failed], 60 + 5 * limit):
-            return Outcome("killed", failed, len(some), left_out)
-        some.remove(failed)  # it fails without the mutant, too: run alone, or in a copy of the tree
-    return Outcome("survived", left_out=left_out)
-
-
-def save(results: dict[Mutant, Outcome], path: Path) -> None:
-    """Writes results as JSON."""
-    rows = [{"mutant": m._asdict(), "outcome": o._asdict()} for m, o in results.items()]
-    path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-
-
-def load(path: Path) -> dict[Mutant, Outcome]:
-    """Reads results."""
-    rows = json.loads(path.read_text(encoding="utf-8"))
-    return {Mutant(**row["mutant"]): Outcome(**row["outcome"]) for row in rows}
+            break
+        if failed not in tests or not runner.failing_test(None, [failed], 60 + 5 * limit):
+            return Outcome("killed", failed)
+        tests.remove(failed)  # it fails without the mutant, too: alone, or in a copy of the tree
+    return Outcome("survived")
 
 
 def show(results: dict[Mutant, Outcome]) -> None:
@@ -318,11 +296,10 @@ def show(results: dict[Mutant, Outcome]) -> None:
     by_folder: dict[str, Counter] = defaultdict(Counter)
     for mutant, outcome in results.items():
         by_folder[str(Path(mutant.path).parent)][outcome.status] += 1
-    for folder, counts in sorted(by_folder.items()):
-        print(f"{folder:40}", *(f"{count:4} {status}" for status, count in counts.most_common()))
-    for mutant, outcome in results.items():
         if outcome.status != "killed":
             print(f"{outcome.status}: {mutant}")
+    for folder, counts in sorted(by_folder.items()):
+        print(f"{folder:40}", *(f"{count:4} {status}" for status, count in counts.most_common()))
     total = sum(by_folder.values(), Counter())
     print(f"{total['killed']} of {total.total()} mutants are killed ({dict(total)}).")
 
@@ -336,15 +313,10 @@ def parse(arguments: Iterable[str] | None = None) -> Any:
     map_.add_argument("pytest", nargs=argparse.REMAINDER)
     kill = commands.add_parser("kill", help="run the tests of each mutant")
     kill.add_argument("map", type=Path)
-    kill.add_argument("results", type=Path)
     kill.add_argument("--count", type=int, default=200)
     kill.add_argument("--seed", type=int, default=0)
-    kill.add_argument("--survivors", type=Path, help="results whose survivors are the mutants")
-    kill.add_argument("--root", type=Path, default=ROOT, help="the tree whose tests run")
     kill.add_argument("--limit", type=float, default=60.0, help="seconds of tests a mutant")
     kill.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    show_ = commands.add_parser("show", help="print results")
-    show_.add_argument("results", type=Path)
     serve_ = commands.add_parser("serve")
     serve_.add_argument("tree", type=Path)
     return parser.parse_args(arguments)
@@ -357,19 +329,9 @@ def main() -> int:
         return record_map(arguments.map, arguments.pytest)
     if arguments.command == "serve":
         serve(arguments.tree)
-    elif arguments.command == "show":
-        show(load(arguments.results))
-    else:
-        if arguments.survivors:
-            known = load(arguments.survivors)
-            chosen = [m for m, outcome in known.items() if outcome.status != "killed"]
-        else:
-            chosen = mutants.sample(arguments.root, PACKAGES, arguments.count, arguments.seed)
-        results = measure(
-            TestMap(arguments.map), chosen, arguments.root, arguments.limit, arguments.processes
-        )
-        save(results, arguments.results)
-        show(results)
+        return 0
+    chosen = mutants.sample(ROOT, PACKAGES, arguments.count, arguments.seed)
+    show(measure(TestMap(arguments.map), chosen, arguments.limit, arguments.processes))
     return 0
 
 

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from estimator_spec.legacy.migrate.edits import Lines
 from estimator_spec.legacy.migrate.handling import handling_of
 from estimator_spec.legacy.migrate.program import Binding, BoundUse, Form, ParsedModule, Unfollowed
 from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.migrate.rule import Replacement
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate, OldName, find
+from estimator_spec.legacy.program_source.places import Places
 
 # What `pip` installs for a library.
 _PACKAGES = {"tf_slim": "'tpu-columns[contrib]'", "tensorboard": "tensorboard"}
@@ -62,11 +62,11 @@ class Decider:
         self._program = program
         self._rules = rules
         self._replacements = replacements
-        self._lines = Lines(program.source)
+        self._places = Places(program.source)
         self._handling = handling_of(program, tree)
         self._plan = Decisions()
         self._missing: set[int] = set()  # bindings of imports that fail, as the program expects
-        self._annotations = _annotations(tree, self._lines)
+        self._annotations = _annotations(tree, self._places)
         self._quoted = _quoted_names(tree)
         self._types: set[int] = set()  # bindings of classes that annotations name
         self._libraries: dict[str, dict[str, int]] = {}  # names by library, with an offset of each
@@ -202,7 +202,7 @@ class Decider:
             more = f" and {len(others)} more" if others else ""
             verb = "come" if others else "comes"
             reason = f"{first}{more} {verb} from {library}: pip install {_PACKAGES[library]}."
-            place = self._lines.position(offsets[first])
+            place = self._places.position(offsets[first])
             rule = self._rules[Fate.LIBRARY]
             self._findings.add(Finding(*place, rule, reason, _CONTRIB, Subject.TO_INSTALL))
 
@@ -232,7 +232,7 @@ class Decider:
         self._report(at, rule, f"{reason}; edit it by hand.", _IMPORTS)
 
     def _report(self, offset: int, rule: str, reason: str, guide: str) -> None:
-        self._findings.add(Finding(*self._lines.position(offset), rule, reason, guide))
+        self._findings.add(Finding(*self._places.position(offset), rule, reason, guide))
 
     def _decide_binding(self, index: int, binding: Binding) -> None:
         statement = self._program.statements[binding.statement]
@@ -284,16 +284,14 @@ class Decider:
             self._report_old_name(self._start(binding), binding.module, old, used=False)
 
 
-def _annotations(tree: ast.Module, lines: Lines) -> list[tuple[int, int]]:
+def _annotations(tree: ast.Module, places: Places) -> list[tuple[int, int]]:
     """Returns the offsets of a program's annotations, and those after them."""
-    found = []
-    for node in ast.walk(tree):
-        for each in (getattr(node, "annotation", None), getattr(node, "returns", None)):
-            if isinstance(each, ast.expr):
-                start = lines.byte_offset(each.lineno, each.col_offset)
-                end = lines.byte_offset(each.end_lineno or 0, each.end_col_offset or 0)
-                found.append((start, end))
-    return found
+    return [
+        places.span(each)
+        for node in ast.walk(tree)
+        for each in (getattr(node, "annotation", None), getattr(node, "returns", None))
+        if isinstance(each, ast.expr)
+    ]
 
 
 def _quoted_names(tree: ast.Module) -> frozenset[str]:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from estimator_spec.legacy.migrate.results import Rewrite
+from estimator_spec.legacy.program_source.places import Places
 
 
 @dataclass(frozen=True, order=True)
@@ -25,41 +25,6 @@ class Edit:
     end: int
     text: str
     rule: str
-
-
-class Lines:
-    """Offsets of the lines of a text, which end at line feeds."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._starts = [0]
-        at = text.find("\n")
-        while at >= 0:
-            self._starts.append(at + 1)
-            at = text.find("\n", at + 1)
-
-    def offset(self, line: int, column: int) -> int:
-        """Returns the offset of a position; lines count from 1, columns from 0."""
-        return self._starts[line - 1] + column
-
-    def byte_offset(self, line: int, column: int) -> int:
-        """Returns the offset of a position of `ast`, which counts columns in bytes of UTF-8."""
-        start = self._starts[line - 1]
-        return start + len(self.text[start : start + column].encode()[:column].decode())
-
-    def position(self, offset: int) -> tuple[int, int]:
-        """Returns line and column of an offset, both from 1."""
-        line = bisect.bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
-
-    def start_of_line(self, offset: int) -> int:
-        """Returns the offset at which the line of an offset begins."""
-        return self._starts[bisect.bisect_right(self._starts, offset) - 1]
-
-    def end_of_line(self, offset: int) -> int:
-        """Returns the offset after the line feed of the line of an offset."""
-        line = bisect.bisect_right(self._starts, offset)
-        return self._starts[line] if line < len(self._starts) else len(self.text)
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:
@@ -103,8 +68,8 @@ def old_offset(edits: Iterable[Edit], offset: int) -> int:
 
 def rewrites(text: str, edits: Sequence[Edit]) -> tuple[Rewrite, ...]:
     """Returns the edits as lines of a report, in the order of the text."""
-    lines = Lines(text)
+    places = Places(text)
     return tuple(
-        Rewrite(*lines.position(edit.start), edit.rule, text[edit.start : edit.end], edit.text)
+        Rewrite(*places.position(edit.start), edit.rule, text[edit.start : edit.end], edit.text)
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end))
     )

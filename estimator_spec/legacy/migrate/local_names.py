@@ -7,8 +7,8 @@ import ast
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from estimator_spec.legacy.migrate.edits import Lines
 from estimator_spec.legacy.migrate.program import Binding, Form, ParsedModule
+from estimator_spec.legacy.program_source.places import Places
 
 TF1 = "tensorflow.compat.v1"
 
@@ -115,10 +115,10 @@ class LocalNames:
         ]
 
 
-def other_imports(tree: ast.Module, lines: Lines) -> dict[str, int]:
+def other_imports(tree: ast.Module, in_source: Places) -> dict[str, int]:
     """Returns the names that `import name` alone binds, for the whole module, with its offset."""
     found = {
-        alias.name: lines.byte_offset(node.lineno, node.col_offset)
+        alias.name: in_source.span(node)[0]
         for node in tree.body
         if isinstance(node, ast.Import)
         for alias in node.names

@@ -107,10 +107,8 @@ def migrate(source: str, options: MigrationOptions = MigrationOptions()) -> Migr
     findings = tuple(sorted({*findings, *remain}))
     if options.markers:
         done = (*done, *rewriting.markers(program, findings))
-    if "\r\n" in source:
-        done = tuple(
-            dataclasses.replace(edit, text=edit.text.replace("\n", "\r\n")) for edit in done
-        )
+    line_end = next((end for end in ("\r\n", "\n", "\r") if end in source), "\n")
+    done = tuple(dataclasses.replace(edit, text=edit.text.replace("\n", line_end)) for edit in done)
     new = edits.apply(source, done)
     if done:
         ast.parse(new)  # The rules may only write Python.

@@ -14,11 +14,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from estimator_spec.legacy.migrate import notebook_magics, shell_text
-from estimator_spec.legacy.migrate.edits import Lines
 from estimator_spec.legacy.migrate.migration import Migrated, MigrationOptions, migrate
 from estimator_spec.legacy.migrate.notebook_text import Cell, code_cells, replace_sources
 from estimator_spec.legacy.migrate.results import Finding, Rewrite
 from estimator_spec.legacy.program_source import syntax_advice
+from estimator_spec.legacy.program_source.places import Places
 
 _RULE = "old-names"
 _GUIDE = "rewriting-a-program"
@@ -191,7 +191,7 @@ def _in_shell(cells: Sequence[Cell]) -> Iterator[Finding]:
         for first, text in texts:
             is_shell = bool(magic) or "!" in text
             aliases = shell_text.aliases_in(text) if is_shell else of_notebook
-            places = Lines(text)
+            places = Places(text)
             for offset, name in shell_text.old_names_in(text, aliases, tf1=is_shell):
                 line, column = places.position(offset)
                 reason = f"{name} is in text that isn't parsed; edit it by hand."

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from estimator_spec.legacy.migrate.edits import Lines
+from estimator_spec.legacy.program_source.places import Places
 
 # What is between two statements of one line.
 _SAME_LINE = re.compile(r"[ \t\f]*;(?:[ \t\f;]|\\\r?\n)*")
@@ -36,7 +36,7 @@ class InsertionPlace:
         """
         if self.in_line:
             return "".join(f"{statement}; " for statement in statements)
-        line_ends = len(before) - len(before.rstrip("\n"))
+        line_ends = len(before[len(before.rstrip("\r\n")) :].splitlines())
         missing = max(0, (2 if apart else 1) - line_ends) if before else 0
         return "\n" * missing + "".join(f"{statement}\n" for statement in statements)
 
@@ -52,8 +52,8 @@ class ImportPlacement:
 
     def __init__(self, source: str, tree: ast.Module, imports: Iterable[int]) -> None:
         self._source = source
-        self._lines = Lines(source)
-        self._statements = [self._span(node) for node in tree.body]
+        self._places = places = Places(source)
+        self._statements = [(places.statement(node), places.span(node)[1]) for node in tree.body]
         kinds = [_kind(node, position) for position, node in enumerate(tree.body)]
         start = _after(kinds, 0, "docstring", "future")
         first = min(map(self._number_at, imports), default=start)
@@ -91,16 +91,6 @@ class ImportPlacement:
         if later:
             yield after, self._later.text(preceding, later, apart=True) + gap
 
-    def _span(self, node: ast.stmt) -> tuple[int, int]:
-        """Returns the offsets of a statement, with its decorators."""
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        start = self._lines.byte_offset(node.lineno, node.col_offset)
-        for decorator in getattr(node, "decorator_list", ()):
-            at = self._lines.byte_offset(decorator.lineno, decorator.col_offset)
-            start = min(start, self._source.rindex("@", 0, at))
-        return start, self._lines.byte_offset(node.end_lineno, node.end_col_offset)
-
     def _number_at(self, offset: int) -> int:
         """Returns the number of the module's statement that has an offset."""
         return sum(start <= offset for start, _ in self._statements) - 1
@@ -112,16 +102,18 @@ class ImportPlacement:
         first = self._first_in_line(number)
         if first < earliest:
             return InsertionPlace(self._statements[number][0], in_line=True)
-        return InsertionPlace(self._lines.start_of_line(self._statements[first][0]))
+        return InsertionPlace(self._line_at(self._statements[first][0]))
 
     def _behind(self, number: int) -> InsertionPlace:
         """Returns the place after the statement before this one."""
         is_last = number == len(self._statements)
         if not is_last and self._first_in_line(number) < number:
             return InsertionPlace(self._statements[number][0], in_line=True)
-        return InsertionPlace(
-            self._lines.end_of_line(self._statements[number - 1][1] if number else 0)
-        )
+        return InsertionPlace(self._line_at(self._statements[number - 1][1] if number else 0, 1))
+
+    def _line_at(self, offset: int, after: int = 0) -> int:
+        """Returns the offset at which the line of an offset, or a line after it, begins."""
+        return self._places.start_of_line(self._places.position(offset)[0] + after)
 
     def _first_in_line(self, number: int) -> int:
         """Returns the number of the first statement in the line of a statement."""

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from estimator_spec.legacy import old_names, program_api, tensorflow_names, unsupported_names
-from estimator_spec.legacy.migrate.edits import Edit, Lines, old_offset
+from estimator_spec.legacy.migrate.edits import Edit, old_offset
 from estimator_spec.legacy.migrate.handling import handling_of
 from estimator_spec.legacy.migrate.program import Form, ModuleApi, ParsedModule
 from estimator_spec.legacy.migrate.results import Finding, Subject
@@ -20,6 +20,7 @@ from estimator_spec.legacy.migrate.rules import tf1_arguments
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate
 from estimator_spec.legacy.program_source.expressions import last_name
+from estimator_spec.legacy.program_source.places import Places
 
 NAME = "remaining-names"
 _GUIDE = "imports-that-arent-supported"
@@ -45,13 +46,13 @@ def findings(
         known: the findings of the rules.
         left: the rules that weren't applied, by the fates of the names that they are for.
     """
-    lines = Lines(source)
+    places = Places(source)
     said: dict[int, list[str]] = {}
     for finding in known:
         if finding.kind is Subject.NOT_REWRITTEN:
             said.setdefault(finding.line, []).append(finding.reason)
     for offset, name, reason in sorted(set(_find(result, api))):
-        line, column = lines.position(old_offset(done, offset))
+        line, column = places.position(old_offset(done, offset))
         if not any(_is_about(text, name) for text in said.get(line, ())):
             said.setdefault(line, []).append(name)
             old = old_names.find(name)
@@ -101,10 +102,10 @@ def _find(program: ParsedModule, api: ModuleApi) -> Iterator[tuple[int, str, str
             yield each.offset, each.name, f"may be read here. {old.advice}"
     for call, _, argument in tf1_arguments.renamed(program):
         yield call.line_of, program.name_of(call), argument.reason
-    lines = Lines(program.source)
+    places = Places(program.source)
     for node, name in _restored(tree):
         if _is_stand_in(name):
-            offset = lines.byte_offset(node.lineno, node.col_offset)
+            offset, _ = places.span(node)
             advice = unsupported_names.advice(*name.rpartition(".")[::2])
             # The rule's words: a marker of it stands above the line already.
             yield offset, canonical(name), f"isn't restored: it can be imported, not used. {advice}"

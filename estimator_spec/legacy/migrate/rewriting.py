@@ -8,7 +8,7 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from estimator_spec.legacy.migrate.decisions import Decider, Decisions
-from estimator_spec.legacy.migrate.edits import Edit, Lines
+from estimator_spec.legacy.migrate.edits import Edit
 from estimator_spec.legacy.migrate.local_names import LocalNames, other_imports
 from estimator_spec.legacy.migrate.placement import ImportPlacement
 from estimator_spec.legacy.migrate.program import Binding, BoundUse, Form, ParsedModule
@@ -16,6 +16,7 @@ from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.migrate.rule import AddedCall, Replacement
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate
+from estimator_spec.legacy.program_source.places import Places
 
 
 class Rewriter:
@@ -45,7 +46,7 @@ class Rewriter:
         self._tf1 = tf1
         self._added = added
         self._replacements = replacements
-        self._lines = Lines(program.source)
+        self._places = Places(program.source)
         self._tree = program.tree
         self._plan = Decisions()
 
@@ -55,7 +56,7 @@ class Rewriter:
         plan, findings = decider.decide()
         self._plan = plan
         gone = {*plan.dropped, *plan.renamed, *plan.assigned}
-        local_names = LocalNames(self._written, gone, other_imports(self._tree, self._lines))
+        local_names = LocalNames(self._written, gone, other_imports(self._tree, self._places))
         edits = [
             *self._rule_edits(local_names),
             *self._use_edits(local_names),
@@ -133,13 +134,14 @@ class Rewriter:
                 separator = f"\n{statement.indent}" if statement.is_alone else "; "
                 yield Edit(statement.start, statement.end, separator.join(lines), rule)
                 continue
-            line, _ = self._lines.position(statement.start)
+            line, _ = self._places.position(statement.start)
             removed[statement.block] = removed.get(statement.block, 0) + 1
             if not statement.is_alone or removed[statement.block] == sizes.get(line, 0):
                 yield Edit(statement.start, statement.end, "pass", rule)
                 continue
-            start = self._lines.start_of_line(statement.start)
-            yield Edit(start, self._lines.end_of_line(statement.end), "", rule)
+            last, _ = self._places.position(statement.end)
+            start, end = map(self._places.start_of_line, (line, last + 1))
+            yield Edit(start, end, "", rule)
 
     def _rule_of(self, index: int) -> str:
         if index in self._tf1:
@@ -213,16 +215,16 @@ _MARKER = "# TODO(migrate): "
 
 def markers(program: ParsedModule, findings: Iterable[Finding]) -> Iterator[Edit]:
     """Yields comments above the statements with old names that a person has to look at."""
-    lines = Lines(program.source)
+    places = Places(program.source)
     starts = [use.statement for use in program.uses]
     starts += [statement.start for statement in program.statements]
     seen = set()
     for finding in findings:
         if finding.kind is not Subject.NOT_REWRITTEN:
             continue
-        at = lines.offset(finding.line, finding.column - 1)
+        at = places.start_of_line(finding.line) + finding.column - 1
         start = max((start for start in starts if start <= at), default=at)
-        line = lines.start_of_line(start)
+        line = places.start_of_line(places.position(start)[0])
         indent = program.source[line:start]
         text = f"{indent}{_MARKER}{finding.reason}\n"
         if indent.strip() or (line, text) in seen or program.source[:line].endswith(text):

@@ -7,10 +7,10 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from estimator_spec.legacy.migrate.edits import Lines
 from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
 from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.old_names import Fate, present_name
+from estimator_spec.legacy.program_source.places import Places
 
 
 class MigrationTarget(enum.Enum):
@@ -98,9 +98,9 @@ class MigrationRule:
         """Yields the lines of the report on a program."""
         places = list(self.places(program, target))
         if places:
-            lines = Lines(program.source)
+            in_source = Places(program.source)
         for offset, reason in places:
-            yield Finding(*lines.position(offset), self.name, reason, self.guide, self.kind)
+            yield Finding(*in_source.position(offset), self.name, reason, self.guide, self.kind)
 
 
 def calls_of_ours(program: ParsedModule, *names: str) -> Iterator[FollowedCall]:

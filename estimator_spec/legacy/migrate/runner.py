@@ -107,8 +107,6 @@ def _notebooks(paths: Sequence[str]) -> dict[str, ast.Module]:
     found = {}
     for path in paths:
         if path.endswith(".ipynb"):
-            from estimator_spec.legacy.migrate import notebooks
-
             with contextlib.suppress(OSError, SyntaxError, ValueError):
                 found[path] = ast.parse(notebooks.python_source(files.SourceFile(path).text))
     return found

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
-from estimator_spec.legacy.migrate.edits import Lines
 from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
 from estimator_spec.legacy.old_names import present_name
 from estimator_spec.legacy.program_source.places import Places
@@ -17,7 +16,6 @@ class SourceTree:
     """The syntax tree of a program."""
 
     def __init__(self, program: ParsedModule) -> None:
-        self._lines = Lines(program.source)
         self._places = Places(program.source)
         self._tree = program.tree
         self._uses = {
@@ -51,7 +49,7 @@ class SourceTree:
 
     def find(self, call: FollowedCall) -> ast.Call | None:
         """Returns the node of a call."""
-        line, _ = self._lines.position(call.start)
+        line, _ = self._places.position(call.start)
         for node in ast.walk(self._tree):
             if not isinstance(node, ast.Call) or node.lineno > line:
                 continue

@@ -48,6 +48,15 @@ class Places:
         line = bisect.bisect_right(self._starts, offset)
         return line, len(self.source[self._starts[line - 1] : offset].encode())
 
+    def position(self, offset: int) -> tuple[int, int]:
+        """Returns the line and the column of an offset, both from 1."""
+        line = bisect.bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def start_of_line(self, line: int) -> int:
+        """Returns the offset at which a line begins; after the last one, where the text ends."""
+        return self._starts[line - 1] if line <= len(self._starts) else len(self.source)
+
     def statement(self, node: ast.AST) -> int:
         """Returns the offset at which a statement or clause begins, with its decorators."""
         decorators = getattr(node, "decorator_list", ())

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 import subprocess
 import sys
@@ -11,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_spec import __main__ as command_line
-from estimator_spec.legacy import check
+from estimator_spec.legacy import check, renamed_arguments
 from estimator_spec.legacy.check import NameOutcome
 from estimator_spec.legacy.program_source.program_files import StartedProgram
 
@@ -219,6 +221,8 @@ def test_tensorflow_is_not_started(program):
         ("tf.reduce_sum(x, keep_dims=True)", True),
         ("from tensorflow import squeeze\nsqueeze(x, squeeze_dims=[1])", True),
         ("tf.compat.v2.nn.softmax(x, dim=-1)", True),
+        ("tf.nn.conv2d(x, filter=f, strides=1, padding='SAME')", True),
+        ("tf.nn.dropout(x, keep_prob=0.9)", True),
         ("tf.scalar_summary(tags='a', values=1.0)", True),
         ("tf.concat(concat_dim=0, values=[])\ntf.Session()", True),
         ("tf.reduce_sum(x, keep_dims=True)\ntf.Session()", False),
@@ -234,7 +238,21 @@ def test_arguments_that_were_renamed(tmp_path, source, is_refused):
     result = check.check(StartedProgram(str(path)))
     assert result.is_supported is not is_refused
     texts = [each.text for each in result.findings if each.outcome is NameOutcome.REFUSED]
-    assert all("has had no argument" in text and ": use " in text for text in texts)
+    assert all("has had no argument" in text for text in texts)
+
+
+def test_renamed_arguments_are_those_of_tensorflow():
+    """Each function has the present arguments only, and its first version the former ones, too."""
+    wrong = []
+    for (function, old), argument in renamed_arguments.ARGUMENTS.items():
+        if argument.since == 2:
+            first, second = (
+                {*inspect.signature(functools.reduce(getattr, function.split("."), api)).parameters}
+                for api in (tf.compat.v1, tf)
+            )
+            if old not in first - second or not {argument.now} <= {"", *second}:
+                wrong.append((function, argument))
+    assert not wrong
 
 
 def test_names_of_the_installed_tensorflow(tmp_path, capsys):

@@ -34,7 +34,8 @@ def _edits(program: ParsedModule, target: MigrationTarget) -> Iterable[Replaceme
         given = {each.keyword for each in call.arguments}
         names = set(program.uses[call.use].names)
         # TensorFlow 1.0 changed what some arguments mean, too.
-        if found.since < 2 or call.unpacks() or found.now in given or len(names) > 1:
+        is_renamed = found.since == 2 and found.now and found.now not in given
+        if not is_renamed or call.unpacks() or len(names) > 1:
             continue
         before = program.source[call.start : argument.start]
         place = re.search(rf"\b{argument.keyword}(?=\s*=[\s(]*\Z)", before)

@@ -70,7 +70,7 @@ def programs(draw: st.DrawFn) -> str:
         statement, use = draw_one(IMPORTS)
         source += draw_one(PIECES).replace("IMPORT", statement).replace("USE", use) + "\n"
     source = source.rstrip("\n") if draw(st.booleans()) else source
-    return source.replace("\n", draw_one(["\n", "\r\n"]))
+    return source.replace("\n", draw_one(["\n", "\r\n", "\r"]))
 
 
 @settings(settings.get_profile("patient"), max_examples=150, derandomize=True)
