@@ -44,6 +44,7 @@ def compare(
     batches: list[Batch],
     rules: list[tuple[str, Tolerance]],
     training_batches: Sequence[Batch] = (),
+    scratch: str | None = None,
 ) -> Comparison:
     """Compares an estimator and the written model on batches.
 
@@ -56,6 +57,7 @@ def compare(
         rules: tolerances by name, as those of `compare`.
         training_batches: batches of the program's own for further steps of training, after which
             the model isn't the checkpoint's; empty: training isn't compared.
+        scratch: directory for the files of estimators; None: the system's.
     """
     tolerances = Tolerances(*RULES, *rules)
     items: list[Item] = []
@@ -80,9 +82,9 @@ def compare(
     # Keras' loss of several batches is another mean where their sizes differ; the report says so.
     own = [batch for batch in own if batch.size == own[0].size]
     if use.model is not None and own:
-        add(Stage.METRICS, "", _metrics(use, sources, module, model, own))
+        add(Stage.METRICS, "", _metrics(use, sources, module, model, own, scratch))
     if training_batches:
-        more = training.compare(use, sources, module, model, training_batches, tolerances)
+        more = training.compare(use, sources, module, model, training_batches, tolerances, scratch)
         items += more[0]
         notes += more[1]
     items.sort(key=lambda item: list(Stage).index(item.stage))
@@ -250,11 +252,16 @@ def _predictions(
 
 
 def _metrics(
-    use: Use, sources: Sources, module: Any, model: Any, batches: Sequence[Batch]
+    use: Use,
+    sources: Sources,
+    module: Any,
+    model: Any,
+    batches: Sequence[Batch],
+    scratch: str | None,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the loss and the metrics of both."""
     feeding = Feeding(batches)
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=scratch) as directory:
         # An evaluation writes summaries; the program's directory is the user's.
         estimator = evaluation.in_directory(use.estimator, directory)
         expected = estimator.evaluate(
