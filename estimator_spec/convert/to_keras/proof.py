@@ -46,6 +46,7 @@ def compare(
     rules: list[tuple[str, Tolerance]],
     training_batches: Sequence[Batch] = (),
     recording: Recording | None = None,
+    scratch: str | None = None,
 ) -> Comparison:
     """Compares an estimator and the written model on batches.
 
@@ -59,6 +60,7 @@ def compare(
         training_batches: batches of the program's own for further steps of training, after which
             the model isn't the checkpoint's; empty: training isn't compared.
         recording: gets the batches, and what the estimator gives for them.
+        scratch: directory for the files of estimators; None: the system's.
     """
     tolerances = Tolerances(*RULES, *rules)
     recording = recording or Recording()
@@ -85,10 +87,10 @@ def compare(
     # Keras' loss of several batches is another mean where their sizes differ; the report says so.
     own = [batch for batch in own if batch.size == own[0].size]
     if use.model is not None and own:
-        add(Stage.METRICS, "", _metrics(use, sources, module, model, own, recording))
+        add(Stage.METRICS, "", _metrics(use, sources, module, model, own, recording, scratch))
     if training_batches:
         more = training.compare(
-            use, sources, module, model, training_batches, tolerances, recording
+            use, sources, module, model, training_batches, tolerances, recording, scratch
         )
         items += more[0]
         notes += more[1]
@@ -266,10 +268,11 @@ def _metrics(
     model: Any,
     batches: Sequence[Batch],
     recording: Recording,
+    scratch: str | None,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the loss and the metrics of both."""
     feeding = Feeding(batches)
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=scratch) as directory:
         # An evaluation writes summaries; the program's directory is the user's.
         estimator = copy_with(use.estimator, model_dir=directory)
         expected = estimator.evaluate(
