@@ -24,6 +24,12 @@ REASONS = {
     "tpu": "needs a TPU",
     "ours": "ours",
 }
+# Rows of the page, and the reasons that each leaves out.
+ROWS: dict[str, tuple[str, ...]] = {
+    "all": (),
+    "without private names": ("private_name",),
+    "without private names and TPUs": ("private_name", "tpu"),
+}
 _Outcomes = Mapping[str, Mapping[str, Any]]
 
 
@@ -90,21 +96,19 @@ def summary(outcomes: _Outcomes) -> str:
     reasons = ", ".join(f"{reason} {counts[reason]}" for reason in REASONS)
     return (
         f"{len(by_file)} files: {counts['passed']} of {run} tests pass ({share(counts)}); without "
-        f"private names {share(counts, 'private_name')}. Failures: {reasons}"
+        f"private names {share(counts, 'private_name')}, and without those that need a TPU "
+        f"{share(counts, 'private_name', 'tpu')}. Failures: {reasons}"
     )
 
 
 def page(outcomes: _Outcomes) -> str:
     """Returns the page's tables."""
     counts, by_file = count(outcomes)
-    failed = sum(counts[reason] for reason in REASONS)
-    without = counts["passed"] + failed - counts["private_name"]
-    lines = [
-        "| tests | number | pass | share |",
-        "|---|---:|---:|---:|",
-        f"| all | {counts['passed'] + failed} | {counts['passed']} | {share(counts)} |",
-        f"| without private names | {without} | {counts['passed']} "
-        f"| {share(counts, 'private_name')} |",
+    lines = ["| tests | number | pass | share |", "|---|---:|---:|---:|"]
+    for name, without in ROWS.items():
+        number = counts["passed"] + sum(counts[each] for each in REASONS if each not in without)
+        lines.append(f"| {name} | {number} | {counts['passed']} | {share(counts, *without)} |")
+    lines += [
         "",
         "| a failing test | number |",
         "|---|---:|",

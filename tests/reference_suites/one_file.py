@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import json
+import resource
 import runpy
 import sys
 import traceback
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
+MEMORY = 6 * 2**30
 _OUTCOMES = {
     "addSuccess": "passed",
     "addExpectedFailure": "passed",
@@ -34,6 +36,8 @@ _OUTCOMES = {
 
 def main(arguments: list[str]) -> None:
     """Runs the file; the process ends with the status of its `main()`."""
+    # A test that asks for more fails alone.
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     path, *rest = arguments
     options = {each for each in rest if each in ("--reference", "--v1")}
     test, *names = rest[len(options) :]

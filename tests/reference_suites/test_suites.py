@@ -55,6 +55,17 @@ def test_list_runs_nothing(checkout, capsys):
     assert capsys.readouterr().out.split() == ["canned/dnn_test_fc_v1_v1.py", "canned/dnn_test.py"]
 
 
+def test_the_checkout_may_be_a_relative_path(checkout, monkeypatch, capsys):
+    """Files run in a directory of their own, and are found from there."""
+    test = checkout / suites.FOLDER / "canned" / "dnn_test.py"
+    test.write_text(
+        FILE.replace("os._exit(7)", "pass").replace('self.skipTest("TensorFlow 2")', "pass")
+    )
+    monkeypatch.chdir(checkout)
+    suites.main([".", "canned/dnn_test.py", "--reference", sys.executable])
+    assert "canned/dnn_test.py: 3 passed, 2 failed" in capsys.readouterr().out
+
+
 def test_each_test_has_an_outcome(tmp_path, monkeypatch):
     """A test that ends the process loses no other test, and a subtest fails its test."""
     file = tmp_path / "some_test.py"
@@ -136,3 +147,22 @@ def test_shares_leave_reasons_out(tmp_path, monkeypatch):
     assert "| all | 2 | 1 | 50.0 % |" in page
     assert "| without private names | 1 | 1 | 100.0 % |" in page
     assert "| `a_test.py` | 1 | 1 | 0 | 0 | 0 |" in page
+
+
+def test_the_page_and_readme_have_the_same_numbers():
+    """README's percentages are those of the page, which the command has made of today's lists."""
+    page = expected.PAGE.read_text("utf-8")
+    readme = (expected.ROOT / "README.md").read_text("utf-8")
+    for name in [*expected.ROWS][1:]:
+        (share,) = re.findall(rf"\| {name} \|.*\| ([\d.]+ %) \|", page)
+        assert f"{share} " in readme
+    listed = [*expected.read().values()]
+    for reason, text in expected.REASONS.items():
+        assert f"| {text} | {listed.count(reason)} |" in page
+
+
+def test_no_failure_is_a_fault():
+    """What fails for us alone is something that works here, as its line says."""
+    path = expected.LISTS / "ours.txt"
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    assert [line for line in lines if "# works here: " not in line] == []

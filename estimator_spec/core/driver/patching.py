@@ -22,15 +22,12 @@ def set_temporarily(target: Any, name: str, value: Any) -> Iterator[None]:
     'its own'
     """
     attributes = vars(target)
-    had_own, previous = name in attributes, attributes.get(name)
+    had_own, previous = name in attributes, getattr(target, name, None)
     setattr(target, name, value)
     try:
         yield
     finally:
-        if had_own:
-            setattr(target, name, previous)
-        else:  # a method or attribute of the class
-            delattr(target, name)
+        _put_back(target, name, previous, had_own)
 
 
 @contextlib.contextmanager
@@ -85,7 +82,14 @@ class _WrappedMethod:
         """Makes the method the object's again, unless somebody else has replaced it."""
         if vars(self._target).get(self._name) is not self:
             return
-        if self._had_own:
-            setattr(self._target, self._name, self._method)
-        else:
-            delattr(self._target, self._name)
+        _put_back(self._target, self._name, self._method, self._had_own)
+
+
+def _put_back(target: Any, name: str, previous: Any, had_own: bool) -> None:
+    """Gives an object an attribute back; `had_own` is false for one of its class."""
+    if had_own:
+        setattr(target, name, previous)
+    else:
+        delattr(target, name)
+        if not hasattr(target, name):  # a mock never again makes an attribute that was deleted
+            setattr(target, name, previous)

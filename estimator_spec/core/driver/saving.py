@@ -192,7 +192,9 @@ def keep_other_data_files(saver: tf1.train.Saver) -> AbstractContextManager[None
 
     def save(save: Any, *args: Any, **kw: Any) -> Any:
         with contextlib.ExitStack() as stack:
-            for path in _other_data_files(saver.last_checkpoints):
+            # A saver of the program's own may have no such list.
+            known = getattr(saver, "last_checkpoints", None)
+            for path in _other_data_files(known if isinstance(known, list) else []):
                 with contextlib.suppress(OSError):  # a directory that can't be written
                     stack.enter_context(own_files.put_aside(path))
             return save(*args, **kw)

@@ -8,6 +8,7 @@ import functools
 import itertools
 import shutil
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -253,3 +254,23 @@ def test_a_users_wrapper_stays():
         saver.save = lambda path: f"<{ours(path)}>"
         assert saver.save("a") == "<A!>"
     assert saver.save("a") == "<A>"
+
+
+def test_a_saver_that_a_mock_wraps(tmp_path):
+    """A saver may be an object that passes on a Saver's methods, as mocks of old programs do."""
+    savers = []
+
+    def model_fn(features, labels, mode):
+        weight = tf1.get_variable("weight", [])
+        real = tf1.train.Saver()
+        savers.append(mock.Mock(wraps=real, saver_def=real.saver_def))
+        step = tf1.assign_add(tf1.train.get_global_step(), 1)
+        scaffold = tf1.train.Scaffold(saver=savers[-1])
+        return es.EstimatorSpec(mode, loss=weight + 0.0, train_op=step, scaffold=scaffold)
+
+    estimator = es.Estimator(model_fn, str(tmp_path))
+    estimator.train(lambda: tf.data.Dataset.from_tensors(tf.zeros([1])), steps=1)
+    estimator.evaluate(lambda: tf.data.Dataset.from_tensors(tf.zeros([1])), steps=1)
+    trained, evaluated = savers
+    assert trained.save.called
+    assert evaluated.restore.called
