@@ -15,6 +15,7 @@
 
 #include "entries.h"
 #include "op_helpers.h"
+#include "rows.h"
 #include "step_rows.h"
 
 namespace tpu_columns {
@@ -23,9 +24,7 @@ namespace {
 // How the entries of a sum are combined; numbers as the attribute `combiner` has them.
 enum Combiner { kSum, kMean, kSqrtN };
 
-// Ids, rows of a matrix of dense ids, and sums are fewer than these: their places are 32-bit
-// numbers.
-constexpr int64_t kMaxIds = 1 << 29;
+// Sums are fewer: their places are 32-bit numbers.
 constexpr int64_t kMaxSums = int64_t{1} << 31;
 
 struct Feature {
@@ -107,10 +106,11 @@ class Features {
                       !(each.num_steps && (each.weighted >= 0 || each.safe)),
                   InvalidArgument("attributes of feature ", place, " are out of range"));
     }
-    OP_REQUIRES(context, num_sparse == num_sparse_inputs && num_weighted == num_weighted_inputs,
-                InvalidArgument("by the attributes ", num_sparse, " features are sparse and ",
-                                num_weighted, " weighted, by the inputs ", num_sparse_inputs,
-                                " and ", num_weighted_inputs));
+    OP_REQUIRES(
+        context, num_sparse == num_sparse_inputs && num_weighted == num_weighted_inputs,
+        InvalidArgument("attributes and inputs differ: ", num_sparse, " sparse features and ",
+                        num_sparse_inputs, " inputs, ", num_weighted, " features with weights and ",
+                        num_weighted_inputs, " inputs"));
     // Features of one table are in one unit: no row is in two of them.
     for (const Feature& feature : all) {
       auto table = std::find_if(tables.begin(), tables.end(), [&](const TableRows& each) {

@@ -72,8 +72,11 @@ inline void AppendRows(const float* matrix, int64_t num_rows, int64_t width,
   for (int64_t row = 0; row < num_rows; ++row) rows->push_back(matrix + row * width);
 }
 
-// Finds the distinct ones of `count` < 2^29 ids, in the order of their first occurrence, and the
-// place of each id among them. Without branches that depend on whether an id is new, which
+// Ids of a step are fewer: their places are 32-bit numbers.
+constexpr int64_t kMaxIds = 1 << 29;
+
+// Finds the distinct ones of fewer than `kMaxIds` ids, in the order of their first occurrence, and
+// the place of each id among them. Without branches that depend on whether an id is new, which
 // processors guess wrong.
 template <typename Id, typename Index>
 void FindDistinct(const Id* ids, int64_t count, Index* index, std::vector<Id>* distinct) {

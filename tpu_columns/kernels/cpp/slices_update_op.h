@@ -85,7 +85,7 @@ class SlicesUpdateOp : public OpKernel {
   }
 
  private:
-  // Updates a table and its slots, whose locks are held.
+  // Updates a locked table and its slots.
   absl::Status Update(OpKernelContext* context, const std::vector<Tensor*>& variables) const {
     int input = 1 + num_slots_;
     float rate = 0;
@@ -122,7 +122,7 @@ class SlicesUpdateOp : public OpKernel {
 
   static absl::Status ReadIds(const Tensor& ids, int64_t num_rows, std::vector<int64_t>* rows) {
     const int64_t count = ids.NumElements();
-    if (count >= int64_t{1} << 29) return InvalidArgument("too many ids: ", count);
+    if (count >= kMaxIds) return InvalidArgument("too many ids: ", count);
     const Id* first = ids.flat<Id>().data();
     for (int64_t place = 0; place < count; ++place) {
       const int64_t id = first[place];
