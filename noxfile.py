@@ -26,6 +26,8 @@ TensorFlow):
     nox -s manifests       the manifests of clusters, against the published schemas
     nox -s goals           the page of goals, against the measurements that it shows
     nox -s neighbours      packages that use the Estimator, in their newest versions
+    nox -s without_tensorflow -- 200    programs of to-keras --without-tensorflow, of 200 random
+                           models, on torch and JAX; two models without the number
 
 Before a release:
 
@@ -70,6 +72,7 @@ from environments import (  # noqa: E402
     build_kernels,
     install,
     install_for_tests,
+    newest_python,
     output_of,
     reference_python,
     requirements,
@@ -192,6 +195,7 @@ def _notify(session: nox.Session, between: list[str], others: tuple[str, ...] = 
         session.notify(name, others)
     session.notify("goldens", [])  # its reference is the environment of tests(oldest)
     session.notify("tests(newest)", [])
+    session.notify("without_tensorflow", ["200"])
     session.notify("sanitizers", [])
 
 
@@ -322,6 +326,27 @@ def reference_suites(session: nox.Session) -> None:
     # scikit-learn is for the test of k-means; newer NumPys lack the arithmetic of NumPy 1.
     install(session, NEWEST, "test", "scikit-learn", "numpy==2.1.*")
     session.run("python", "tests/reference_suites/suites.py", *session.posargs, env=QUIET)
+
+
+@nox.session(venv_backend="venv", default=False)
+def without_tensorflow(session: nox.Session) -> None:
+    """Use programs of `to-keras --without-tensorflow` where it isn't; `-- 200`: of random models.
+
+    Another environment writes the programs, and what their estimators gave.
+    """
+    needed = requirements("keras-rs", "without-tensorflow", package=False)
+    needed = [each for each in needed if not each.startswith("tensorflow")]
+    cpu = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
+    session.install("-q", *needed, "numpy", "protobuf", "jax", "torch", *cpu)
+    folder = ROOT / "tests" / "without_tensorflow"
+    programs = Path(session.create_tmp()) / "programs"
+    shutil.rmtree(programs, ignore_errors=True)
+    python = newest_python(session)
+    command = (python, str(folder / "record.py"), str(programs), *session.posargs)
+    session.run(*command, env=QUIET, external=True)
+    for backend in ("torch", "jax"):
+        run = ("python", str(folder / "run.py"), str(programs))
+        session.run(*run, env={"KERAS_BACKEND": backend, "PYTHONPATH": ""})
 
 
 @nox.session(venv_backend="venv")

@@ -47,7 +47,7 @@ def install_for_tests(session: nox.Session, tensorflow: str) -> None:
         _install_nightly_builds(session)
     elif tensorflow == "newest" and sys.version_info >= (3, 11):
         # The optional packages need a new TensorFlow and Python; jax is for Keras' other backend.
-        install(session, NEWEST, "test,keras-rs,tfrs,ydf", "jax")
+        install(session, NEWEST, "test,keras-rs,tfrs,without-tensorflow,ydf", "jax")
     else:
         oldest = OLDEST[sys.version_info[:2]]
         install(session, {"newest": NEWEST, "oldest": oldest, **BETWEEN}[tensorflow])
@@ -61,7 +61,7 @@ def _install_nightly_builds(session: nox.Session) -> None:
     """
     nightlies = ["tf-nightly", "tf_keras-nightly", "keras-nightly"]
     dependents, others = [], ["jax"]
-    for requirement in requirements("test", "keras-rs", "tfrs", "ydf"):
+    for requirement in requirements("test", "keras-rs", "tfrs", "without-tensorflow", "ydf"):
         name = requirement.split()[0]
         if name in ("keras-rs", "tensorflow-recommenders"):
             dependents.append(requirement)
@@ -110,6 +110,18 @@ def reference_python(session: nox.Session) -> str | None:
     wanted = [f"tensorflow=={REFERENCE}", "numpy<2", *requirements()]
     session.run(python, "-m", "pip", "install", "-q", *wanted, external=True)
     return python
+
+
+def newest_python(session: nox.Session) -> str:
+    """A python with the newest TensorFlow and this package: that of the tests, or one made here."""
+    for name in ("tests-newest", "newest"):
+        python = ENVIRONMENTS / name / "bin" / "python"
+        if python.exists():
+            return str(python)
+    session.run(sys.executable, "-m", "venv", str(python.parents[1]), external=True)
+    package = (".[test,keras-rs,without-tensorflow]", *tensorflow_requirements(NEWEST))
+    session.run(str(python), "-m", "pip", "install", "-q", "-e", *package, external=True)
+    return str(python)
 
 
 _HAS_REFERENCE = (

@@ -15,15 +15,13 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tomllib
 from hypothesis import HealthCheck, Phase, given, settings
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [
-    str(TESTS.parent),
-    str(TESTS / "estimator_spec" / "convert" / "keras_columns"),
-    str(TESTS / "goldens"),
-    str(TESTS / "tiers"),
-]
+SETTINGS = tomllib.loads((TESTS.parent / "pyproject.toml").read_text("utf-8"))
+paths = SETTINGS["tool"]["pytest"]["ini_options"]["pythonpath"]
+sys.path[:0] = [str(TESTS.parent), *(str(TESTS.parent / path) for path in paths)]
 
 import estimator_spec  # noqa: E402  # from the path above, as the rest
 from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
@@ -71,11 +69,11 @@ def shoppers(directory: Path) -> tuple[Any, Callable[[], Any]]:
 
 
 def visits() -> Any:
-    """Returns batches of words, ids and numbers, dense, sparse and ragged."""
+    """Returns batches of words, ids and numbers, dense and sparse."""
     random = np.random.RandomState(3)
     rows = [[f"w{n}" for n in random.randint(0, 5, count)] for count in random.randint(0, 4, SIZE)]
     features = {
-        "words": tf.ragged.constant(rows),
+        "words": tf.ragged.constant(rows).to_sparse(),
         "first": random.choice(["w1", "w2", "other", ""], SIZE),
         "id": random.randint(-1, 9, (SIZE, 2)),
         "size": random.normal(size=(SIZE, 2)).astype(np.float32),

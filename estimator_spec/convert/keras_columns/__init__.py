@@ -8,6 +8,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import os
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,9 +22,12 @@ from estimator_spec.convert.keras_columns import (
     distributed,
     keras_layers,
     live,
+    readings,
     trained_values,
 )
+from estimator_spec.convert.keras_columns import source as model_source
 from estimator_spec.convert.keras_columns.plan import Difference, Origin, Plan
+from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
@@ -49,6 +55,7 @@ def to_keras(
     sparse_combiner: str = "sum",
     embeddings: str = distributed.LAYERS,
     variable_names: Mapping[str, str] | None = None,
+    reading: str = readings.TENSORFLOW.name,
 ) -> Any:
     """Returns a Keras 3 model of feature columns, with trained tables if there is a checkpoint.
 
@@ -72,11 +79,16 @@ def to_keras(
             if there is one, with the optimizers of the spec.
         variable_names: names of the checkpoint's variables by name of the layer, where they
             aren't found by the names of the columns.
+        reading: 'tensorflow': the model reads features by TensorFlow's ops, under Keras' backend
+            of that name. 'numpy': a model over ids, weights and numbers, under any backend, whose
+            `preprocess(features)` reads them by NumPy: `model.predict(model.preprocess(features))`,
+            `model.fit(model.training_batch(*batch) for batch in batches)`.
 
     Returns:
-        A `keras.Model` with the attributes `core` and `conversion` (a `KerasConversion`). That of
-        an estimator has `predictions(features)`, with `classes`, and `training_batch(features,
-        labels)` for the `map` of a dataset for `fit` and `evaluate`.
+        A `keras.Model` with the attributes `conversion` (a `KerasConversion`) and, unless NumPy
+        reads, `core`. That of an estimator has `predictions(features)`, with `classes` (where NumPy
+        reads, `with_classes(outputs)`), and `training_batch(features, labels)` for the `map` of a
+        dataset for `fit` and `evaluate`.
 
     Raises:
         CheckpointError: the checkpoint is missing or damaged, or that of another model.
@@ -94,6 +106,8 @@ def to_keras(
     if embeddings not in distributed.EMBEDDINGS:
         names = " or ".join(map(repr, distributed.EMBEDDINGS))
         raise ValueError(f"embeddings must be {names}, got {embeddings!r}.")
+    if reading not in (readings.TENSORFLOW.name, readings.NUMPY.name):
+        raise ValueError(f"reading must be 'tensorflow' or 'numpy', got {reading!r}.")
     plan = Plan()
     model = getattr(source, "canned_model", None)
     if model is None:
@@ -107,20 +121,24 @@ def to_keras(
             raise ValueError(f"layer={layer!r} is for columns; an estimator has its own layers.")
         canned_models.add_canned_model(plan, model, embeddings)
         checkpoint = source.model_dir if checkpoint is None else checkpoint
-    return _make(plan, checkpoint, variable_names)
+    return _make(plan, checkpoint, variable_names, reading == readings.NUMPY.name)
 
 
-def _make(plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None) -> Any:
+def _make(
+    plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None, by_numpy: bool
+) -> Any:
     found = {}
     if checkpoint is not None:
         found = trained_values.find_variables(plan, checkpoint, variable_names)
     # Random values would take the memory of the table twice more.
-    model = live.build_model(plan, "uniform" if checkpoint is None else "zeros")
+    initializer = "uniform" if checkpoint is None else "zeros"
+    model = _by_numpy(plan, initializer) if by_numpy else live.build_model(plan, initializer)
     if checkpoint is not None:
         trained_values.load(model, checkpoint, found)
     names = {variable.layer: name for variable, name in found.items()}
     if plan.objectives:
-        live.compile_model(plan, model)
+        if not by_numpy:
+            live.compile_model(plan, model)
         if plan.optimizer is not None and checkpoint is not None:
             missing = trained_values.load_slots(
                 model, checkpoint, found, plan.slots, plan.slot_factors
@@ -128,6 +146,22 @@ def _make(plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None)
             for name in missing:
                 plan.differ("the optimizer", name, "has no slots in the checkpoint: initial values")
     model.conversion = KerasConversion(tuple(plan.origins), tuple(plan.differences), names)
+    return model
+
+
+def _by_numpy(plan: Plan, initializer: str) -> Any:
+    """Returns the model of a program without TensorFlow, with its functions as attributes."""
+    load_extra("farmhash", "without-tensorflow")
+    module = types.ModuleType("without_tensorflow")
+    module.__file__ = os.path.abspath("model.py")
+    exec(model_source.write_model(plan, "this program", readings.NUMPY), vars(module))
+    has_tables = "initializer" in inspect.signature(module.build_model).parameters
+    model = module.build_model(initializer) if has_tables else module.build_model()
+    if plan.objectives:
+        module.compile_model(model, *([] if plan.optimizer is not None else [None]))
+    for name in ("preprocess", "training_batch", "with_classes"):
+        if hasattr(module, name):
+            setattr(model, name, getattr(module, name))
     return model
 
 

@@ -286,14 +286,19 @@ def whole_gradients() -> dict[str, Any]:
     """
     keras = load_extra("keras", EXTRA)
 
+    def whole(gradient: Any) -> Any:
+        """Returns a gradient with all rows: on TensorFlow's backend there are others."""
+        if not hasattr(gradient, "dense_shape"):
+            return gradient
+        rows = gradient.dense_shape[0]
+        return keras.ops.segment_sum(gradient.values, gradient.indices, rows)
+
     class RowsSummed:
         """Takes gradients as JAX and torch have them: one sum for each row of a table."""
 
         def apply(self, grads: Any, trainable_variables: Any = None) -> None:
             """Updates variables by gradients."""
-            convert = keras.ops.convert_to_tensor  # sums those of TensorFlow
-            whole = [gradient if gradient is None else convert(gradient) for gradient in grads]
-            super().apply(whole, trainable_variables)  # type: ignore[misc]
+            super().apply([whole(each) for each in grads], trainable_variables)  # type: ignore[misc]
 
     class RowsLookedUp(RowsSummed):
         """Updates the rows of tables whose gradient isn't 0, and no others."""
@@ -318,7 +323,7 @@ def whole_gradients() -> dict[str, Any]:
                 new = ops.where(rows, ops.convert_to_tensor(each), old)
                 self.assign(each, new)  # type: ignore[attr-defined]
 
-    return {kind.__name__: kind for kind in (RowsSummed, RowsLookedUp)}
+    return {each.__name__: each for each in (whole, RowsSummed, RowsLookedUp)}
 
 
 def is_of_rows(gradient: Any) -> bool:
@@ -392,12 +397,6 @@ def definitions(with_tensorflow: bool = True) -> dict[str, Any]:
 NAMES = (
     *("is_of_rows", "sum_rows", "RowsSummed", "RowsLookedUp", "Adadelta", "Adagrad", "Adam"),
     *("Adamax", "Ftrl", "RMSprop", "Keras2RMSprop", "SGD", "Bias", "Sum", "PoissonLoss"),
-    *(
-        "OwnLoss",
-        "RateOfStep",
-        "wide_and_deep",
-        "prediction_value",
-        "label_value",
-        "AccuracyBaseline",
-    ),
+    *("whole", "OwnLoss", "RateOfStep", "wide_and_deep", "prediction_value", "label_value"),
+    "AccuracyBaseline",
 )

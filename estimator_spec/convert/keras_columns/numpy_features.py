@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features as NumPy arrays and `Sparse`, their checks, and the fingerprints of their values.
+"""Features as NumPy arrays and `Sparse`, their checks, fingerprints and vocabularies.
 
 Programs that `to-keras --without-tensorflow` writes have copies of what they use.
 """
@@ -120,20 +120,23 @@ def as_array(feature: Any, what: str = "A feature") -> Any:
         raise ValueError(f"{what} has no axis of examples: it is the single value {feature!r}.")
     if array.dtype.kind in "SUO":
         flat = array.astype(object).ravel()
-        flat[:] = [encoded(text, number, what) for number, text in enumerate(flat.tolist())]
+        flat[:] = encoded(flat.tolist(), what)
         array = flat.reshape(array.shape)
     return array
 
 
-def encoded(text: Any, number: int, what: str) -> bytes:
-    """Returns text as bytes."""
-    if isinstance(text, bytes):
-        return text
-    try:
-        return text.encode()
-    except (AttributeError, UnicodeEncodeError) as error:
-        reason = "can't be UTF-8" if isinstance(text, str) else f"is a {type(text).__name__}"
-        raise ValueError(f"{what}: value {number}, {text!r}, is no text: it {reason}.") from error
+def encoded(texts: Sequence[Any], what: str) -> Sequence[bytes]:
+    """Returns texts as bytes."""
+    if set(map(type, texts)) <= {bytes}:
+        return texts
+    found = []
+    for number, text in enumerate(texts):
+        try:
+            found.append(text if isinstance(text, bytes) else text.encode())
+        except (AttributeError, UnicodeEncodeError):
+            why = "can't be UTF-8" if isinstance(text, str) else f"is a {type(text).__name__}"
+            raise ValueError(f"{what}: value {number}, {text!r}, is no text: it {why}.") from None
+    return found
 
 
 def check_places(indices: np.ndarray, shape: tuple[int, ...], what: str) -> None:
@@ -189,3 +192,35 @@ def concatenated(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         found = found * factor
         found = found ^ found >> bits
     return found
+
+
+class Vocabulary:
+    """Ids of words.
+
+    Args:
+        words: bytes or integers; their ids are their positions.
+        oov_buckets: number of ids after the vocabulary's, by hash, for other words.
+        default: the id of other words, if there are no such buckets.
+    """
+
+    def __init__(self, words: Sequence[Any], oov_buckets: int, default: int) -> None:
+        self._ids = {word: number for number, word in enumerate(words)}
+        if len(self._ids) < len(words):
+            double = next(word for number, word in enumerate(words) if self._ids[word] != number)
+            raise ValueError(f"The vocabulary has the word {double!r} twice.")
+        self._of_text = isinstance(words[0], bytes)
+        self._oov_buckets, self._default = oov_buckets, default
+
+    def lookup(self, words: np.ndarray) -> np.ndarray:
+        """Returns ids, int64, of the shape of the words."""
+        if words.size and (words.dtype == object) != self._of_text:
+            own, first = "text" if self._of_text else "integers", next(iter(self._ids))
+            raise ValueError(
+                f"The vocabulary of {first!r}, … is {own}, and the feature {type_name(words)}."
+            )
+        flat, default = words.ravel(), -1 if self._oov_buckets else self._default
+        ids = np.array([self._ids.get(word, default) for word in flat.tolist()], np.int64)
+        if self._oov_buckets:
+            other = np.flatnonzero(ids < 0)
+            ids[other] = len(self._ids) + hash_buckets(flat[other], self._oov_buckets)
+        return ids.reshape(words.shape)

@@ -16,12 +16,12 @@ import numpy as np
 
 from estimator_spec.convert.keras_columns.numpy_features import (
     Sparse,
+    Vocabulary,
     as_array,
     batch_size,
     concatenated,
     fingerprints,
     hash_buckets,
-    type_name,
 )
 
 
@@ -47,38 +47,6 @@ def as_matrix(feature: Any) -> np.ndarray:
 def hash_ids(values: Sparse, buckets: int) -> Sparse:
     """Returns the hash buckets of strings or integers."""
     return values.with_values(hash_buckets(values.values, buckets))
-
-
-class Vocabulary:
-    """Ids of words.
-
-    Args:
-        words: bytes or integers; their ids are their positions.
-        oov_buckets: number of ids after the vocabulary's, by hash, for other words.
-        default: the id of other words, if there are no such buckets.
-    """
-
-    def __init__(self, words: Sequence[Any], oov_buckets: int, default: int) -> None:
-        self._ids = {word: number for number, word in enumerate(words)}
-        if len(self._ids) < len(words):
-            double = next(word for number, word in enumerate(words) if self._ids[word] != number)
-            raise ValueError(f"The vocabulary has the word {double!r} twice.")
-        self._of_text = isinstance(words[0], bytes)
-        self._oov_buckets, self._default = oov_buckets, default
-
-    def lookup(self, words: np.ndarray) -> np.ndarray:
-        """Returns ids, int64, of the shape of the words."""
-        if words.size and (words.dtype == object) != self._of_text:
-            own, first = "text" if self._of_text else "integers", next(iter(self._ids))
-            raise ValueError(
-                f"The vocabulary of {first!r}, … is {own}, and the feature {type_name(words)}."
-            )
-        flat, default = words.ravel(), -1 if self._oov_buckets else self._default
-        ids = np.array([self._ids.get(word, default) for word in flat.tolist()], np.int64)
-        if self._oov_buckets:
-            other = np.flatnonzero(ids < 0)
-            ids[other] = len(self._ids) + hash_buckets(flat[other], self._oov_buckets)
-        return ids.reshape(words.shape)
 
 
 def vocabulary_table(initializer: Any, oov_buckets: int = 0, default: int = -1) -> Any:
@@ -199,22 +167,40 @@ def weights_of(ids: Sparse, weights: Any) -> np.ndarray:
     return weights.values.astype(np.float32)
 
 
-def padded(name: str, ids: Sparse, weights: Any = None) -> dict[str, np.ndarray]:
-    """Returns `<name>_ids` and `<name>_weights`, both [B, n]; 0 and 0.0 where there is no id.
+def padded(
+    name: str, ids: Sparse, weights: Any = None, positive: bool = False, safe: bool = True
+) -> dict[str, np.ndarray]:
+    """Returns `<name>_ids` and `<name>_weights`, both [B, n]; 0.0 where there is no id.
+
+    Some optimizers change each row that is looked up: there the ids are others that are, anyway.
 
     Args:
         name: of the column.
-        ids: negative ones are left out.
+        ids: [B, n], or [B, T, n] of steps; negative ones are left out.
         weights: the feature with their weights, or None for ones.
+        positive: whether ids with weights <= 0 are left out, too.
+        safe: whether row 0 is looked up for an example without ids, as TensorFlow's columns do.
     """
     if ids.rows_of_table is not None:
         check_ids(ids, ids.values < ids.rows_of_table, ids.rows_of_table, f"Column {name!r}: ")
+    *outer, width = ids.dense_shape
+    if not (safe and len(outer) == 1 and width):
+        # A place for each example that looks up a row; none if no example does.
+        looks_up = math.prod(outer) if safe else len(ids.values)
+        width = max(width, 1) if looks_up else 0
+    ids = ids._replace(dense_shape=(*outer, width))
     dense = ids.to_dense(-1)
-    numbers = (dense >= 0).astype(np.float32)
+    found = dense >= 0
+    numbers: Any = np.float32(1)
     if weights is not None:
-        given = ids.with_values(weights_of(ids, weights)).to_dense(0)
-        numbers = np.where(dense >= 0, given, np.float32(0))
-    return {f"{name}_ids": np.maximum(dense, 0), f"{name}_weights": numbers}
+        numbers = ids.with_values(weights_of(ids, weights)).to_dense(0)
+    if positive:
+        found &= numbers > 0
+    others = np.max(np.where(found, dense, 0), -1 if safe else None, keepdims=True, initial=0)
+    return {
+        f"{name}_ids": np.where(found, dense, others),
+        f"{name}_weights": np.where(found, numbers, np.float32(0)),
+    }
 
 
 def check_ids(ids: Sparse, valid: np.ndarray, rows: int, what: str) -> None:
@@ -226,7 +212,11 @@ def check_ids(ids: Sparse, valid: np.ndarray, rows: int, what: str) -> None:
 
 
 def padded_steps(
-    name: str, ids: Sparse, weights: Any = None, steps: int | None = None
+    name: str,
+    ids: Sparse,
+    weights: Any = None,
+    positive: bool = False,
+    steps: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Returns `<name>_ids` and `<name>_weights`, [B, T, n], and `<name>_lengths`, [B].
 
@@ -234,16 +224,21 @@ def padded_steps(
         name: of the column.
         ids: of each step, [B, T] or [B, T, n]; negative ones are left out, but count as steps.
         weights: the feature with their weights, or None for ones.
+        positive: whether ids with weights <= 0 are left out, too.
         steps: T; None: those of the longest sequence.
     """
-    arrays = padded(name, ids, weights)
+    if weights is not None:
+        weights = ids.with_values(weights_of(ids, weights))
     if len(ids.dense_shape) == 2:
-        arrays = {key: value[:, :, np.newaxis] for key, value in arrays.items()}
+        places = np.pad(ids.indices, [(0, 0), (0, 1)])
+        ids = ids._replace(indices=places, dense_shape=(*ids.dense_shape, 1))
+    found, numbers = padded(name, ids, weights, positive).values()
     lengths = step_counts(ids)
     if steps is not None:
-        arrays = {key: with_steps(value, steps) for key, value in arrays.items()}
+        found = with_steps(found, steps, found.max(initial=0))
+        numbers = with_steps(numbers, steps)
         lengths = np.minimum(lengths, steps)
-    return {**arrays, f"{name}_lengths": lengths}
+    return {f"{name}_ids": found, f"{name}_weights": numbers, f"{name}_lengths": lengths}
 
 
 def step_counts(values: Sparse, size: int = 1) -> np.ndarray:
@@ -258,10 +253,11 @@ def step_counts(values: Sparse, size: int = 1) -> np.ndarray:
     return last // size + 1
 
 
-def with_steps(tensor: np.ndarray, steps: int) -> np.ndarray:
-    """Returns sequences, [B, T, ...], cut and padded with zeros to a number of steps."""
+def with_steps(tensor: np.ndarray, steps: int, filler: Any = 0) -> np.ndarray:
+    """Returns sequences, [B, T, n], cut and padded to a number of steps."""
     tensor = tensor[:, :steps]
-    return np.pad(tensor, [(0, 0), (0, steps - tensor.shape[1])] + [(0, 0)] * (tensor.ndim - 2))
+    missing = [(0, 0), (0, steps - tensor.shape[1]), (0, 0)]
+    return np.pad(tensor, missing, constant_values=filler)
 
 
 def number_steps(

@@ -54,7 +54,10 @@ _CLIPPED_SUMS = (
     "the estimator clips the gradient of each lookup before it sums them, and Keras clips the sum: "
     "rows of {tables}, which several columns look up, train differently"
 )
-_OTHER_ROWS = "on JAX and torch rows that a step doesn't look up change, too"
+_OTHER_ROWS = (
+    "on JAX and torch rows that a step doesn't look up change, too; in a program without "
+    "TensorFlow rows with a gradient of 0 don't, whether a step looks them up or not"
+)
 
 RULES = {
     "AdadeltaOptimizer": Rule(

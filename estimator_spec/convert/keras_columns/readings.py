@@ -27,14 +27,12 @@ class Reading:
         modules: define the functions that plans name, and what these use.
         imports: statement that programs need.
         array: type of what the functions return.
-        needs: packages of a program besides Keras.
     """
 
     name: str
     modules: tuple[types.ModuleType, ...]
     imports: str
     array: str
-    needs: str
 
     def definitions(self) -> dict[str, Any]:
         """Returns the functions and classes by name, in their order."""
@@ -47,13 +45,5 @@ class Reading:
         }
 
 
-TENSORFLOW = Reading(
-    "tensorflow", (preprocessing,), "import tensorflow as tf", "tf.Tensor", "tensorflow"
-)
-NUMPY = Reading(
-    "numpy",
-    (numpy_features, numpy_preprocessing),
-    "import numpy as np",
-    "np.ndarray",
-    "numpy, pyfarmhash and protobuf",
-)
+TENSORFLOW = Reading("tensorflow", (preprocessing,), "import tensorflow as tf", "tf.Tensor")
+NUMPY = Reading("numpy", (numpy_features, numpy_preprocessing), "import numpy as np", "np.ndarray")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,11 +110,12 @@ def parse_examples(
         ValueError: an example is no tf.Example, or a feature is missing, or has another type or
             number of values.
     """
+    example = example_class()
     wanted = {key.encode(): key for key in features}
     rows: dict[str, list[Any]] = {key: [None] * len(serialized) for key in features}
     for number, text in enumerate(serialized):
         try:
-            entries = EXAMPLE.FromString(text).features.feature
+            entries = example.FromString(text).features.feature
         except Exception as error:  # protobuf's, of a class that its implementations don't share
             raise ValueError(f"Could not parse example {number}: {error}.") from None
         for entry in entries:
@@ -157,6 +159,7 @@ def column(key: str, feature: FixedLen | VarLen, rows: Sequence[Any]) -> Any:
     return array.reshape(len(rows), *feature.shape)
 
 
+@functools.cache
 def example_class() -> Any:
     """Returns the class of tf.Examples. Keys are bytes: in TensorFlow they needn't be UTF-8."""
     file = descriptor_pb2.FileDescriptorProto(
@@ -191,4 +194,3 @@ def example_class() -> Any:
 
 
 LISTS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
-EXAMPLE = example_class()

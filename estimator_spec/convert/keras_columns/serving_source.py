@@ -65,12 +65,11 @@ from typing import Any
 
 import numpy as np
 
-import records
-
 os.environ.setdefault("KERAS_BACKEND", "torch")
-import keras  # noqa: E402
+import keras
 
-import model as columns  # noqa: E402
+import model as columns
+import records
 
 EXAMPLES = {examples}
 

@@ -74,13 +74,17 @@ WEIGHTS = HERE / "weights.keras"
 {training}
 '''
 
-_ABOUT = """\
-`preprocess` reads raw features by {reader}, {where}. `build_model` makes a
-model over the ids, weights and numbers that it returns: pure Keras 3, for any backend. Made by
-`python -m estimator_spec to-keras`; it is yours, and needs keras, keras_rs and {needs} only."""
-_READERS = {
-    TENSORFLOW: ("TensorFlow ops", "in tf.data or for serving"),
-    NUMPY: ("NumPy", "without TensorFlow"),
+_ABOUT = (
+    "`preprocess` reads raw features by {}. `build_model` makes a model over the ids, weights and "
+    "numbers that it returns: pure Keras 3, for any backend. Made by `python -m estimator_spec "
+    "to-keras`; it is yours, and needs {} only."
+)
+_ABOUT_READING = {
+    TENSORFLOW: (
+        "TensorFlow ops, in tf.data or for serving",
+        "keras, keras_rs and tensorflow",
+    ),
+    NUMPY: ("NumPy, without TensorFlow", "keras, keras_rs, numpy, pyfarmhash and protobuf"),
 }
 
 _GROUPS = {
@@ -129,7 +133,7 @@ def write_model(plan: Plan, title: str, reading: Reading = TENSORFLOW) -> str:
     body = "\n".join((*helpers, *constants, *groups, *layers, training, _build(plan)))
     text = _MODEL.format(
         title=title,
-        about=_ABOUT.format(**_about(reading)),
+        about=textwrap.fill(_ABOUT.format(*_ABOUT_READING[reading]), WIDTH),
         imports=_imports(body, reading),
         helpers="\n\n\n".join(helpers),
         constants="\n\n\n".join([*written, *constants]).strip(),
@@ -161,11 +165,6 @@ def _expressions(plan: Plan) -> list[Any]:
         *plan.loss.values(),
         *plan.metrics.values(),
     ]
-
-
-def _about(reading: Reading) -> dict[str, str]:
-    reader, where = _READERS[reading]
-    return {"reader": reader, "where": where, "needs": reading.needs}
 
 
 def _check_losses(plan: Plan) -> None:

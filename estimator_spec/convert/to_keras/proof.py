@@ -64,7 +64,7 @@ def compare(
     """
     tolerances = Tolerances(*RULES, *rules)
     recording = recording or Recording()
-    recording.stated = _stated(sources.plan, "the metrics")
+    recording.stated = _stated(sources.plan, "the metrics") | training.stated(sources.plan)
     items: list[Item] = []
     notes = [] if batches else ["The program gave no input."]
 

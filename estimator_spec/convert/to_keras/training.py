@@ -21,6 +21,7 @@ from estimator_spec.compare.comparison import Item, Outcome
 from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_arrays, compare_changes, compare_series
 from estimator_spec.convert.keras_columns import trained_values
+from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.convert.to_keras.batches import Batch, Feeding
 from estimator_spec.convert.to_keras.checkpoint_files import link_checkpoint
 from estimator_spec.convert.to_keras.first_use import Use
@@ -74,6 +75,12 @@ def compare(
             return [_failure("the estimator", error)], []
         recording.add_training(trained.batches, trained.losses)
         return compare_with(trained, sources, module, model, tolerances), []
+
+
+def stated(plan: Plan) -> dict[str, str]:
+    """Returns in which way the plan says that steps differ, by the name of their losses."""
+    found = [each.text for each in plan.differences if each.column.startswith("the optimizer")]
+    return {_TITLE: "; ".join(found)} if found else {}
 
 
 class Trained(NamedTuple):

@@ -14,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import column_strategies as drawn
+import estimator_spec
+from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import (
     assembly,
+    canned_models,
     numpy_functions,
     numpy_preprocessing,
     preprocessing,
@@ -229,6 +232,38 @@ def test_bad_features_are_named(program, feature, words):
         program.preprocess(features)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_model_in_a_program_reads_by_numpy():
+    """to_keras returns a model over what its own `preprocess` reads by NumPy."""
+    model, other = to_keras(COLUMNS, reading="numpy"), to_keras(COLUMNS)
+    model.set_weights(other.core.get_weights())
+    features = {
+        key: tf.ragged.constant(value) if key == "k" else tf.constant(value)
+        for key, value in GOOD.items()
+    }
+    found = model.predict(model.preprocess(GOOD), verbose=0)
+    np.testing.assert_allclose(found, other(features), rtol=1e-6)
+    with pytest.raises(ValueError, match="reading must be 'tensorflow' or 'numpy', got 'np'"):
+        to_keras(COLUMNS, reading="np")
+
+
+def test_a_baseline_takes_any_features():
+    """A model without columns reads the size of a batch from any feature."""
+    plan = Plan()
+    canned_models.add_canned_model(plan, estimator_spec.BaselineClassifier().canned_model)
+    program = written(plan)
+    assert program.preprocess({"x": [["a"], [], []]})["zeros"].shape == (3, 1)
+    assert program.training_batch({"x": [1.0]}, [1])[1]["logits"].tolist() == [[1.0]]
+
+
+def test_a_loss_of_the_program_is_refused():
+    """A loss_fn, whose tensors are TensorFlow's, is refused by name."""
+    plan = Plan()
+    assembly.add_layer(plan, COLUMNS[:1], None, 1, "sum")
+    plan.losses["own_loss"] = by_tensorflow
+    with pytest.raises(ValueError, match="loss_fn 'by_tensorflow' .* without --without-tensorflow"):
+        source.write_model(plan, "a test", NUMPY)
 
 
 def test_sparse_features_are_checked():

@@ -96,8 +96,9 @@ def test_damaged_files_are_named(change, words, tmp_path):
     with tf.io.TFRecordWriter(str(path)) as writer:
         writer.write(b"some text")
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(tf.errors.DataLossError, match=words.partition(" at")[0]):
-        list(tf.data.TFRecordDataset(str(path)))
+    if len(path.read_bytes()) > 12:  # TensorFlow takes less than a record's head for the end
+        with pytest.raises(tf.errors.DataLossError, match=words.partition(" at")[0]):
+            list(tf.data.TFRecordDataset(str(path)))
     with pytest.raises(ValueError, match=f"a.tfrecord: {words}"):
         list(records.read_records(str(path)))
 

@@ -24,6 +24,7 @@ from estimator_spec.convert.keras_columns import (
 )
 from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.core.common import own_files
+from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW
 from estimator_spec.heads import BinaryClassHead
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
@@ -70,24 +71,29 @@ def sequences() -> Plan:
     return plan
 
 
-@pytest.mark.parametrize("make", [combined, sequences])
+@pytest.mark.parametrize(
+    ("make", "reading"),
+    [(combined, TENSORFLOW), (sequences, TENSORFLOW), (combined, NUMPY)],
+    ids=["combined", "sequences", "combined_by_numpy"],
+)
 @pytest.mark.parametrize("file", ["model.py", "serve.py"])
-def test_what_is_written(make, file, request):
+def test_what_is_written(make, reading, file, request):
     """The written program is the one in `snapshots`, which ruff and mypy check with this project.
 
     TPU_COLUMNS_WRITE_SNAPSHOTS=1 writes them anew.
     """
-    path = HERE / "snapshots" / make.__name__ / file
+    name = make.__name__ + ("" if reading == TENSORFLOW else "_by_numpy")
+    path = HERE / "snapshots" / name / file
     plan = make()
     if file == "model.py":
-        text = source.write_model(plan, f"the test {make.__name__}")
+        text = source.write_model(plan, f"the test {make.__name__}", reading)
     else:
-        text = serving_source.write_serving(plan)
+        text = serving_source.write_serving(plan, reading)
     if os.environ.get("TPU_COLUMNS_WRITE_SNAPSHOTS"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
     assert "estimator_spec import" not in text and "tpu_columns" not in text
-    assert len(text.splitlines()) < 560
+    assert len(text.splitlines()) < (560 if reading == TENSORFLOW else 900)
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +220,19 @@ def use(written, tmp_path):
         return found
 
     return run
+
+
+@pytest.mark.nightly("nox -s without_tensorflow shows the same of a program, there where it runs")
+def test_the_command_writes_a_program_without_tensorflow(trained, tmp_path):
+    """The program has what reads TFRecords, and the recorded comparison; both models agree."""
+    pytest.importorskip("farmhash", reason="needs the extra without-tensorflow")
+    options = ("--checkpoint", trained, f"--model_dir={tmp_path / 'new'}")
+    done = to_keras(*options, "--without-tensorflow", "--output", tmp_path / "out")
+    assert done.returncode == 0, done.stderr[-3000:]
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"model.py", "serve.py", "records.py", "check.py", "check.npz", "report.md"} <= files
+    done = forking_python.run([tmp_path / "out" / "check.py"], timeout=300)
+    assert done.returncode == 0 and "32 compared" in done.stdout
 
 
 @pytest.mark.nightly("several processes; the snapshots and the comparison show the same in part")

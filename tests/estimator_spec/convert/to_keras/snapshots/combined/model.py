@@ -70,10 +70,11 @@ def words_in_order(words: Sequence[str] | Sequence[bytes] | Sequence[int]) -> An
     return tf.lookup.KeyValueTensorInitializer(keys, tf.range(len(words), dtype=tf.int64))
 
 
-def words_in_file(path: str, size: int, dtype: Any = tf.string) -> Any:
+def words_in_file(path: str, size: int, dtype: str = "string") -> Any:
     """Returns the initializer of a vocabulary that is the first lines of a file."""
     whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
-    return tf.lookup.TextFileInitializer(path, dtype, whole, tf.int64, number, size)
+    words = tf.as_dtype(dtype)
+    return tf.lookup.TextFileInitializer(path, words, whole, tf.int64, number, size)
 
 
 def vocabulary_ids(values: tf.SparseTensor, table: Any) -> tf.SparseTensor:
