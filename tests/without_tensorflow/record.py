@@ -26,7 +26,7 @@ sys.path[:0] = [str(TESTS.parent), *(str(TESTS.parent / path) for path in paths)
 import estimator_spec  # noqa: E402  # from the path above, as the rest
 from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
 from estimator_spec.convert.to_keras import batches, proof, written  # noqa: E402
-from estimator_spec.convert.to_keras.first_use import Use  # noqa: E402
+from estimator_spec.convert.to_keras.first_use import EstimatorUse  # noqa: E402
 from estimator_spec.convert.to_keras.recording import Recording  # noqa: E402
 from estimator_spec.core.user_functions.model_spec import ModeKeys  # noqa: E402
 from test_random_models import models  # noqa: E402
@@ -39,7 +39,7 @@ def record(directory: Path, estimator: Any, input_fn: Callable[[], Any]) -> None
     """Trains an estimator, writes its program, and records what the estimator gives."""
     directory.mkdir(parents=True)
     estimator.train(input_fn, steps=3)
-    use = Use(estimator, estimator.canned_model, (), None, input_fn, ModeKeys.TRAIN)
+    use = EstimatorUse(estimator, estimator.canned_model, (), None, input_fn, ModeKeys.TRAIN)
     sources = written.plan_program(use, estimator.model_dir, directory.name, "", reading=NUMPY)
     module, model = written.write_program(sources, str(directory))
     found = batches.read_batches(use, 3)

@@ -26,7 +26,7 @@ from estimator_spec.convert.keras_columns import (
     trained_values,
 )
 from estimator_spec.convert.keras_columns import source as model_source
-from estimator_spec.convert.keras_columns.plan import Difference, Origin, Plan
+from estimator_spec.convert.keras_columns.plan import Difference, ModelPlan, Origin
 from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
@@ -108,7 +108,7 @@ def to_keras(
         raise ValueError(f"embeddings must be {names}, got {embeddings!r}.")
     if reading not in (readings.TENSORFLOW.name, readings.NUMPY.name):
         raise ValueError(f"reading must be 'tensorflow' or 'numpy', got {reading!r}.")
-    plan = Plan()
+    plan = ModelPlan()
     model = getattr(source, "canned_model", None)
     if model is None:
         spec = source if isinstance(source, EmbeddingConfigSpec) else None
@@ -125,7 +125,7 @@ def to_keras(
 
 
 def _make(
-    plan: Plan, checkpoint: Any, variable_names: Mapping[str, str] | None, by_numpy: bool
+    plan: ModelPlan, checkpoint: Any, variable_names: Mapping[str, str] | None, by_numpy: bool
 ) -> Any:
     found = {}
     if checkpoint is not None:
@@ -149,7 +149,7 @@ def _make(
     return model
 
 
-def _by_numpy(plan: Plan, initializer: str) -> Any:
+def _by_numpy(plan: ModelPlan, initializer: str) -> Any:
     """Returns the model of a program without TensorFlow, with its functions as attributes."""
     load_extra("farmhash", "without-tensorflow")
     module = types.ModuleType("without_tensorflow")

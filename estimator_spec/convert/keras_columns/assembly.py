@@ -8,10 +8,10 @@ from typing import Any
 
 from estimator_spec.convert.keras_columns.categorical import CATEGORICAL, read_ids
 from estimator_spec.convert.keras_columns.dense import add_dense, add_origin, is_sequence
-from estimator_spec.convert.keras_columns.expressions import Call, Name, call
+from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
 from estimator_spec.convert.keras_columns.kind import class_name, count, unknown_column
-from estimator_spec.convert.keras_columns.lookups import Table, lengths_of, look_up
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.lookups import EmbeddingTable, lengths_of, look_up
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.core.common.checks import check_positive_ints
 from estimator_spec.heads.feature_columns import scope_name, sorted_columns
 
@@ -21,7 +21,7 @@ _BOTH = "input_layer and sequence_input_layer"
 
 
 def add_layer(
-    plan: Plan, columns: Any, layer: str | None, units: int, sparse_combiner: str
+    plan: ModelPlan, columns: Any, layer: str | None, units: int, sparse_combiner: str
 ) -> None:
     """Plans a model whose output is one layer of feature columns.
 
@@ -76,7 +76,7 @@ def check_columns(columns: Any) -> list[Any]:
     return sorted_columns(columns, tuple({type(column) for column in columns}), "feature column")
 
 
-def add_input_layer(plan: Plan, columns: Any) -> Name:
+def add_input_layer(plan: ModelPlan, columns: Any) -> Name:
     """Adds dense columns, concatenated in the order of their names.
 
     Returns:
@@ -96,7 +96,7 @@ def add_input_layer(plan: Plan, columns: Any) -> Name:
     return _concatenated(plan, tensors, "input_layer")
 
 
-def add_linear_model(plan: Plan, columns: Any, units: int, sparse_combiner: str) -> Name:
+def add_linear_model(plan: ModelPlan, columns: Any, units: int, sparse_combiner: str) -> Name:
     """Adds a linear model: weights of each column, summed, and a bias.
 
     Args:
@@ -128,7 +128,7 @@ def add_linear_model(plan: Plan, columns: Any, units: int, sparse_combiner: str)
                     "categorical column without sequence_ in its name."
                 )
             before = len(plan.layers)
-            table = Table(
+            table = EmbeddingTable(
                 wanted, units, sparse_combiner, (weights,), initializer="zeros", layer=name
             )
             ids = source.for_lookup(sparse_combiner)
@@ -138,19 +138,21 @@ def add_linear_model(plan: Plan, columns: Any, units: int, sparse_combiner: str)
             values = add_dense(column, plan)
             options = {"use_bias": False, "kernel_initializer": "zeros", "name": name}
             dense = call("keras.layers.Dense", units, **options)
-            terms.append(plan.layer(f"{name}_sum", Call(dense, (values,))))
+            terms.append(plan.layer(f"{name}_sum", FunctionCall(dense, (values,))))
             shape = (dense_size(column), units)
             plan.variable(name, "kernel", shape, (weights,))
     total = terms[0]
     if len(terms) > 1:
-        total = plan.layer("linear_sum", Call(call("Sum", name="linear_sum"), (terms,)))
+        total = plan.layer("linear_sum", FunctionCall(call("Sum", name="linear_sum"), (terms,)))
     return add_bias(plan, total, units, "linear_bias", ("linear_model/bias_weights",))
 
 
-def add_bias(plan: Plan, tensor: Name, units: int, name: str, sources: tuple[str, ...]) -> Name:
+def add_bias(
+    plan: ModelPlan, tensor: Name, units: int, name: str, sources: tuple[str, ...]
+) -> Name:
     """Adds a bias to a tensor."""
     plan.variable(name, "bias", (units,), sources)
-    return plan.layer(f"{name}_added", Call(call("Bias", name=name), (tensor,)))
+    return plan.layer(f"{name}_added", FunctionCall(call("Bias", name=name), (tensor,)))
 
 
 def dense_size(column: Any) -> int:
@@ -161,7 +163,7 @@ def dense_size(column: Any) -> int:
     return count(shape)
 
 
-def _add_sequences(plan: Plan, columns: list[Any]) -> None:
+def _add_sequences(plan: ModelPlan, columns: list[Any]) -> None:
     tensors = []
     for column in columns:
         if not is_sequence(column):
@@ -174,10 +176,12 @@ def _add_sequences(plan: Plan, columns: list[Any]) -> None:
     plan.outputs["sequence_length"] = lengths_of(columns[0], plan)
 
 
-def _concatenated(plan: Plan, tensors: list[Any], name: str) -> Name:
+def _concatenated(plan: ModelPlan, tensors: list[Any], name: str) -> Name:
     if len(tensors) == 1:
-        return plan.layer(name, Call(call("keras.layers.Identity", name=name), (tensors[0],)))
-    return plan.layer(name, Call(call("keras.layers.Concatenate", name=name), (tensors,)))
+        return plan.layer(
+            name, FunctionCall(call("keras.layers.Identity", name=name), (tensors[0],))
+        )
+    return plan.layer(name, FunctionCall(call("keras.layers.Concatenate", name=name), (tensors,)))
 
 
 def layer_of(columns: list[Any]) -> str:

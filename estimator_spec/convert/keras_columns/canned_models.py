@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns import assembly, distributed, head_outputs, optimizers
-from estimator_spec.convert.keras_columns.expressions import Call, Name, call
-from estimator_spec.convert.keras_columns.plan import FEATURES, Input, Plan
+from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
+from estimator_spec.convert.keras_columns.plan import FEATURES, Input, ModelPlan
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from estimator_spec.heads.description import describe
 
@@ -40,7 +40,9 @@ _OTHERS = ("exp", "identity")  # not in tf.nn
 _DEEP_SCOPE = "dnn/input_from_feature_columns/input_layer"
 
 
-def add_canned_model(plan: Plan, model: CannedModel, embeddings: str = distributed.LAYERS) -> None:
+def add_canned_model(
+    plan: ModelPlan, model: CannedModel, embeddings: str = distributed.LAYERS
+) -> None:
     """Plans the model of a canned estimator.
 
     Args:
@@ -64,19 +66,21 @@ def add_canned_model(plan: Plan, model: CannedModel, embeddings: str = distribut
         logits.append(_PARTS[part.scope](plan, part, dimension))
     total = logits[0]
     if len(logits) > 1:
-        total = plan.layer("summed_logits", Call(call("Sum", name="summed_logits"), (logits,)))
+        total = plan.layer(
+            "summed_logits", FunctionCall(call("Sum", name="summed_logits"), (logits,))
+        )
     head_outputs.add_heads(plan, heads, total, model.generation)
     optimizers.add_optimizers(plan, model)
 
 
-def _add_linear(plan: Plan, part: ModelPart, units: int) -> Name:
+def _add_linear(plan: ModelPlan, part: ModelPart, units: int) -> Name:
     plan.scope = "linear/linear_model"
     logits = assembly.add_linear_model(plan, part.columns, units, part.sparse_combiner)
     plan.scope = ""
     return logits
 
 
-def _add_deep(plan: Plan, part: ModelPart, units: int) -> Name:
+def _add_deep(plan: ModelPlan, part: ModelPart, units: int) -> Name:
     plan.scope = _DEEP_SCOPE
     tensor = assembly.add_input_layer(plan, part.columns)
     plan.scope = ""
@@ -86,32 +90,36 @@ def _add_deep(plan: Plan, part: ModelPart, units: int) -> Name:
         tensor = _add_dense(plan, tensor, name, width, activation)
         if part.layers.dropout is not None:
             layer = call("keras.layers.Dropout", part.layers.dropout)
-            tensor = plan.layer(f"dropout_{index}", Call(layer, (tensor,)))
+            tensor = plan.layer(f"dropout_{index}", FunctionCall(layer, (tensor,)))
         if part.layers.batch_norm:
             tensor = _add_batch_norm(plan, tensor, f"dnn/{name}", f"batchnorm_{index}")
     return _add_dense(plan, tensor, "logits", units, None)
 
 
-def _add_dense(plan: Plan, inputs: Name, name: str, units: int, activation: str | None) -> Name:
+def _add_dense(
+    plan: ModelPlan, inputs: Name, name: str, units: int, activation: str | None
+) -> Name:
     options = {} if activation is None else {"activation": activation}
     label = "logits_layer" if name == "logits" else name
     dense = call("keras.layers.Dense", units, **options, name=label)
-    outputs = plan.layer("deep_logits" if name == "logits" else name, Call(dense, (inputs,)))
+    outputs = plan.layer(
+        "deep_logits" if name == "logits" else name, FunctionCall(dense, (inputs,))
+    )
     for attribute, shape in (("kernel", (None, units)), ("bias", (units,))):
         source = f"dnn/{name}/{attribute}"
         plan.variable(label, attribute, shape, (source,))
     return outputs
 
 
-def _add_batch_norm(plan: Plan, inputs: Name, scope: str, name: str) -> Name:
+def _add_batch_norm(plan: ModelPlan, inputs: Name, scope: str, name: str) -> Name:
     layer = call("keras.layers.BatchNormalization", **_BATCH_NORM, name=name)
     for attribute in ("gamma", "beta", "moving_mean", "moving_variance"):
         sources = (f"{scope}/{name}/{attribute}",)
         plan.variable(name, attribute, (None,), sources)
-    return plan.layer(f"{name}_outputs", Call(layer, (inputs,)))
+    return plan.layer(f"{name}_outputs", FunctionCall(layer, (inputs,)))
 
 
-def _add_baseline(plan: Plan, part: ModelPart, units: int) -> Name:
+def _add_baseline(plan: ModelPlan, part: ModelPart, units: int) -> Name:
     del part
     zeros = {"zeros": call("zeros_for", FEATURES, units)}
     plan.read("numeric", zeros, {"zeros": Input((units,), "float32")})

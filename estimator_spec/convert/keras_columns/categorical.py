@@ -9,12 +9,18 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns import program_parts
-from estimator_spec.convert.keras_columns.expressions import Call, Name, call
-from estimator_spec.convert.keras_columns.kind import Ids, Kind, class_name, count, unknown_column
-from estimator_spec.convert.keras_columns.plan import Plan, feature, sparse_feature
+from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
+from estimator_spec.convert.keras_columns.kind import (
+    ColumnIds,
+    ColumnKind,
+    class_name,
+    count,
+    unknown_column,
+)
+from estimator_spec.convert.keras_columns.plan import ModelPlan, feature, sparse_feature
 
 
-def read_ids(column: Any, plan: Plan) -> Ids:
+def read_ids(column: Any, plan: ModelPlan) -> ColumnIds:
     """Returns how the ids of a categorical column are read.
 
     Raises:
@@ -23,11 +29,11 @@ def read_ids(column: Any, plan: Plan) -> Ids:
     kind = CATEGORICAL.get(class_name(column))
     if kind is None:
         raise unknown_column(column)
-    ids: Ids = kind.convert(column, plan)
+    ids: ColumnIds = kind.convert(column, plan)
     return ids
 
 
-def read_numbers(column: Any, plan: Plan) -> Call:
+def read_numbers(column: Any, plan: ModelPlan) -> FunctionCall:
     """Returns the expression of a numeric column's numbers, [B, k]."""
     default = column.default_value
     shape = [int(axis) for axis in column.shape]
@@ -45,7 +51,7 @@ def bucket_boundaries(column: Any) -> list[float]:
     return [float(value) for value in column.boundaries]
 
 
-def _identity(column: Any, plan: Plan) -> Ids:
+def _identity(column: Any, plan: ModelPlan) -> ColumnIds:
     plan.examples[column.key] = tf.io.VarLenFeature(tf.int64)
     default = () if column.default_value is None else (int(column.default_value),)
     values = sparse_feature(column.key)
@@ -56,16 +62,18 @@ def _identity(column: Any, plan: Plan) -> Ids:
             "an error with both on the TensorFlow backend; JAX and torch may return NaN or stop",
         )
     ids = call("identity_ids", values, int(column.number_buckets), *default)
-    return Ids(column.name, "categories", ids, int(column.number_buckets))
+    return ColumnIds(column.name, "categories", ids, int(column.number_buckets))
 
 
-def _hashed(column: Any, plan: Plan) -> Ids:
+def _hashed(column: Any, plan: ModelPlan) -> ColumnIds:
     plan.examples[column.key] = tf.io.VarLenFeature(_example_dtype(column.dtype))
     size = int(column.hash_bucket_size)
-    return Ids(column.name, "categories", call("hash_ids", sparse_feature(column.key), size), size)
+    return ColumnIds(
+        column.name, "categories", call("hash_ids", sparse_feature(column.key), size), size
+    )
 
 
-def _vocabulary(column: Any, plan: Plan) -> Ids:
+def _vocabulary(column: Any, plan: ModelPlan) -> ColumnIds:
     plan.examples[column.key] = tf.io.VarLenFeature(_example_dtype(column.dtype))
     table = plan.identifier(f"{column.key}_VOCABULARY".upper(), ("vocabulary", column))
     options: dict[str, Any] = {}
@@ -81,22 +89,22 @@ def _vocabulary(column: Any, plan: Plan) -> Ids:
     initializer = program_parts.vocabulary_initializer(column, plan)
     plan.constants[table] = call("vocabulary_table", initializer, **options)
     ids = call("vocabulary_ids", sparse_feature(column.key), Name(table))
-    return Ids(column.name, "categories", ids, int(column.num_buckets))
+    return ColumnIds(column.name, "categories", ids, int(column.num_buckets))
 
 
-def _bucketized(column: Any, plan: Plan) -> Ids:
+def _bucketized(column: Any, plan: ModelPlan) -> ColumnIds:
     boundaries = bucket_boundaries(column)
     buckets = call("buckets_of", read_numbers(column.source_column, plan), boundaries)
     size = len(boundaries) + 1
     ids = call("bucket_ids", buckets, size)
-    return Ids(column.name, "buckets", ids, size * count(column.source_column.shape))
+    return ColumnIds(column.name, "buckets", ids, size * count(column.source_column.shape))
 
 
-def _crossed(column: Any, plan: Plan) -> Ids:
+def _crossed(column: Any, plan: ModelPlan) -> ColumnIds:
     size = int(column.hash_bucket_size)
     parts = [_part(key, plan) for key in _leaves(column)]
     hash_key = () if column.hash_key is None else (int(column.hash_key),)
-    return Ids(column.name, "crosses", call("cross_ids", parts, size, *hash_key), size)
+    return ColumnIds(column.name, "crosses", call("cross_ids", parts, size, *hash_key), size)
 
 
 def _leaves(column: Any) -> list[Any]:
@@ -107,7 +115,7 @@ def _leaves(column: Any) -> list[Any]:
     return leaves
 
 
-def _part(key: Any, plan: Plan) -> Any:
+def _part(key: Any, plan: ModelPlan) -> Any:
     if isinstance(key, str):
         plan.examples.setdefault(key, tf.io.VarLenFeature(tf.string))
         plan.crossed.add(key)
@@ -121,7 +129,7 @@ def _part(key: Any, plan: Plan) -> Any:
     return ids.expression
 
 
-def _weighted(column: Any, plan: Plan) -> Ids:
+def _weighted(column: Any, plan: ModelPlan) -> ColumnIds:
     plan.examples[column.weight_feature_key] = tf.io.VarLenFeature(column.dtype)
     inner = read_ids(column.categorical_column, plan)
     weights = feature(column.weight_feature_key)
@@ -134,7 +142,7 @@ def _weighted(column: Any, plan: Plan) -> Ids:
     return dataclasses.replace(inner, name=column.name, weights=weights)
 
 
-def _sequence(column: Any, plan: Plan) -> Ids:
+def _sequence(column: Any, plan: ModelPlan) -> ColumnIds:
     inner = read_ids(column.categorical_column, plan)
     return dataclasses.replace(inner, name=column.name, group="sequences", is_sequence=True)
 
@@ -143,57 +151,57 @@ def _example_dtype(dtype: Any) -> Any:
     return tf.string if dtype == tf.string else tf.int64
 
 
-CATEGORICAL: dict[str, Kind] = {
-    "IdentityCategoricalColumn": Kind(
+CATEGORICAL: dict[str, ColumnKind] = {
+    "IdentityCategoricalColumn": ColumnKind(
         "categorical_column_with_identity",
         "`identity_ids`",
         "",
         "ids beyond the vocabulary without a `default_value`: on JAX and torch no error",
         _identity,
     ),
-    "HashedCategoricalColumn": Kind(
+    "HashedCategoricalColumn": ColumnKind(
         "categorical_column_with_hash_bucket",
         "`hash_ids` (`tf.strings.to_hash_bucket_fast`)",
         "",
         "",
         _hashed,
     ),
-    "VocabularyListCategoricalColumn": Kind(
+    "VocabularyListCategoricalColumn": ColumnKind(
         "categorical_column_with_vocabulary_list",
         "`vocabulary_ids` (`tf.lookup`, the column's order of ids)",
         "",
         "",
         _vocabulary,
     ),
-    "VocabularyFileCategoricalColumn": Kind(
+    "VocabularyFileCategoricalColumn": ColumnKind(
         "categorical_column_with_vocabulary_file",
         "`vocabulary_ids` of a copy of the file",
         "",
         "",
         _vocabulary,
     ),
-    "BucketizedColumn": Kind(
+    "BucketizedColumn": ColumnKind(
         "bucketized_column",
         "`buckets_of` (`tf.raw_ops.Bucketize`)",
         '`CategoryEncoding(n, "one_hot")`, `Flatten` for several numbers',
         "",
         _bucketized,
     ),
-    "CrossedColumn": Kind(
+    "CrossedColumn": ColumnKind(
         "crossed_column",
         "`cross_ids` (`tf.sparse.cross_hashed`)",
         "",
         "",
         _crossed,
     ),
-    "WeightedCategoricalColumn": Kind(
+    "WeightedCategoricalColumn": ColumnKind(
         "weighted_categorical_column",
         "`weights_of` the ids, for `mean` and `sqrtn` the positive ones",
         "",
         "dense weights, where the column fails",
         _weighted,
     ),
-    "SequenceCategoricalColumn": Kind(
+    "SequenceCategoricalColumn": ColumnKind(
         "sequence_categorical_column_with_…",
         "`padded_steps` of the column's ids",
         "",

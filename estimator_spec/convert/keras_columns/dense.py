@@ -14,26 +14,32 @@ from estimator_spec.convert.keras_columns.categorical import (
     bucket_boundaries,
     read_numbers,
 )
-from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call, render
+from estimator_spec.convert.keras_columns.expressions import (
+    DictItem,
+    FunctionCall,
+    Name,
+    call,
+    render,
+)
 from estimator_spec.convert.keras_columns.kind import (
-    Kind,
+    ColumnKind,
     class_name,
     count,
     unknown_column,
 )
 from estimator_spec.convert.keras_columns.lookups import (
-    Table,
+    EmbeddingTable,
     add_ids,
     column_ids,
     look_up_column,
     steps_name,
     tpu_table,
 )
-from estimator_spec.convert.keras_columns.plan import Input, Origin, Plan, feature
+from estimator_spec.convert.keras_columns.plan import Input, ModelPlan, Origin, feature
 from estimator_spec.heads.feature_columns import scope_name
 
 
-def add_dense(column: Any, plan: Plan) -> Name | Item:
+def add_dense(column: Any, plan: ModelPlan) -> Name | DictItem:
     """Adds a dense column to a plan.
 
     Returns:
@@ -51,13 +57,13 @@ def add_dense(column: Any, plan: Plan) -> Name | Item:
     if kind is None:
         raise unknown_column(column)
     before = len(plan.layers)
-    tensor: Name | Item = kind.convert(column, plan)
+    tensor: Name | DictItem = kind.convert(column, plan)
     added = [expression for _, expression in plan.layers[before:]] or [tensor]
     add_origin(plan, column, kind, added)
     return tensor
 
 
-def add_origin(plan: Plan, column: Any, kind: Kind, added: list[Any]) -> None:
+def add_origin(plan: ModelPlan, column: Any, kind: ColumnKind, added: list[Any]) -> None:
     """Adds the report's line of a column.
 
     Args:
@@ -74,9 +80,9 @@ def add_origin(plan: Plan, column: Any, kind: Kind, added: list[Any]) -> None:
 
 def _constructor(expression: Any) -> str | None:
     """Returns the source of a layer without the tensors that it is called with."""
-    if isinstance(expression, Item):
+    if isinstance(expression, DictItem):
         return "a table of `keras_rs.layers.DistributedEmbedding`"
-    while isinstance(expression, Call) and isinstance(expression.function, Call):
+    while isinstance(expression, FunctionCall) and isinstance(expression.function, FunctionCall):
         expression = expression.function
     text = render(expression, width=10**6)
     return f"`{text}`" if text.startswith("keras") else None
@@ -91,27 +97,27 @@ def is_sequence(column: Any) -> bool:
     return False
 
 
-def _numeric(column: Any, plan: Plan) -> Name:
+def _numeric(column: Any, plan: ModelPlan) -> Name:
     size = count(column.shape)
     name = plan.identifier(column.key, ("numbers", column))
     plan.read("numeric", {name: read_numbers(column, plan)}, {name: Input((size,), "float32")})
     return Name(name)
 
 
-def _one_hot_buckets(column: Any, plan: Plan) -> Name:
+def _one_hot_buckets(column: Any, plan: ModelPlan) -> Name:
     boundaries = bucket_boundaries(column)
     size, number = len(boundaries) + 1, count(column.source_column.shape)
     name = plan.identifier(column.name, ("buckets", column))
     buckets = call("buckets_of", read_numbers(column.source_column, plan), boundaries)
     plan.read("buckets", {name: buckets}, {name: Input((number,), "int32")})
     encoding = call("keras.layers.CategoryEncoding", size, output_mode="one_hot")
-    one_hot = plan.layer(f"{name}_one_hot", Call(encoding, (Name(name),)))
+    one_hot = plan.layer(f"{name}_one_hot", FunctionCall(encoding, (Name(name),)))
     if number == 1:
         return one_hot
-    return plan.layer(f"{name}_flat", Call(call("keras.layers.Flatten"), (one_hot,)))
+    return plan.layer(f"{name}_flat", FunctionCall(call("keras.layers.Flatten"), (one_hot,)))
 
 
-def _indicator(column: Any, plan: Plan) -> Name:
+def _indicator(column: Any, plan: ModelPlan) -> Name:
     source = column_ids(column, plan)
     ids, weights = add_ids(source, plan)
     if source.is_sequence:
@@ -120,12 +126,12 @@ def _indicator(column: Any, plan: Plan) -> Name:
         weighted = call("keras.ops.multiply", one_hot, call("keras.ops.expand_dims", weights, -1))
         return plan.layer(column.name, call("keras.ops.sum", weighted, axis=-2))
     encoding = call("keras.layers.CategoryEncoding", source.size, output_mode="count")
-    counts = Call(encoding, (ids,), {"count_weights": weights})
+    counts = FunctionCall(encoding, (ids,), {"count_weights": weights})
     return plan.layer(column.name, counts)
 
 
-def _embedding(column: Any, plan: Plan) -> Name:
-    table = Table(
+def _embedding(column: Any, plan: ModelPlan) -> Name:
+    table = EmbeddingTable(
         column.name,
         int(column.dimension),
         column.combiner,
@@ -136,11 +142,11 @@ def _embedding(column: Any, plan: Plan) -> Name:
     return look_up_column(column, plan, table)
 
 
-def _shared(column: Any, plan: Plan) -> Name:
+def _shared(column: Any, plan: ModelPlan) -> Name:
     creator = column.shared_embedding_column_creator
     with tf.Graph().as_default():  # the one public way to the name of the table
         weights = creator.embedding_weights
-    table = Table(
+    table = EmbeddingTable(
         weights.op.name,
         int(creator.dimension),
         column.combiner,
@@ -152,10 +158,10 @@ def _shared(column: Any, plan: Plan) -> Name:
     return look_up_column(column, plan, table)
 
 
-def _shared_v1(column: Any, plan: Plan) -> Name:
+def _shared_v1(column: Any, plan: ModelPlan) -> Name:
     name = column.shared_embedding_collection_name
     sources = (f"{name}/embedding_weights",)
-    table = Table(
+    table = EmbeddingTable(
         name,
         int(column.dimension),
         column.combiner,
@@ -167,12 +173,12 @@ def _shared_v1(column: Any, plan: Plan) -> Name:
     return look_up_column(column, plan, table)
 
 
-def _tpu(column: Any, plan: Plan) -> Name | Item:
+def _tpu(column: Any, plan: ModelPlan) -> Name | DictItem:
     found = plan.lookups.get((plan.scope, column.name))
     return found or look_up_column(column, plan, tpu_table(column))
 
 
-def _sequence_numeric(column: Any, plan: Plan) -> Name:
+def _sequence_numeric(column: Any, plan: ModelPlan) -> Name:
     plan.examples[column.key] = tf.io.VarLenFeature(column.dtype)
     name = steps_name(column, plan)
     arguments: dict[str, Any] = {}
@@ -193,52 +199,52 @@ def _sequence_numeric(column: Any, plan: Plan) -> Name:
 _EMBEDDING = "`keras_rs.layers.EmbedReduce(size, dimension, combiner=…)`"
 _TRAINING = "`max_norm` in training: rows are clipped after each step, not at each lookup"
 
-DENSE: dict[str, Kind] = {
-    "NumericColumn": Kind(
+DENSE: dict[str, ColumnKind] = {
+    "NumericColumn": ColumnKind(
         "numeric_column", "`numbers`, after the normalizer", "an input", "", _numeric
     ),
     "BucketizedColumn": dataclasses.replace(
         CATEGORICAL["BucketizedColumn"], convert=_one_hot_buckets
     ),
-    "IndicatorColumn": Kind(
+    "IndicatorColumn": ColumnKind(
         "indicator_column",
         "`padded` ids and weights",
         '`CategoryEncoding(size, "count")`, which counts a repeated value twice, as the column',
         "",
         _indicator,
     ),
-    "EmbeddingColumn": Kind(
+    "EmbeddingColumn": ColumnKind(
         "embedding_column", "`padded` ids and weights", _EMBEDDING, _TRAINING, _embedding
     ),
-    "SharedEmbeddingColumn": Kind(
+    "SharedEmbeddingColumn": ColumnKind(
         "shared_embeddings",
         "`padded` ids and weights",
         f"one {_EMBEDDING} for all",
         _TRAINING,
         _shared,
     ),
-    "_SharedEmbeddingColumn": Kind(
+    "_SharedEmbeddingColumn": ColumnKind(
         "tf.compat.v1: shared_embedding_columns",
         "`padded` ids and weights",
         f"one {_EMBEDDING} for all",
         _TRAINING,
         _shared_v1,
     ),
-    "tpu_columns.EmbeddingColumn": Kind(
+    "tpu_columns.EmbeddingColumn": ColumnKind(
         "tpu_columns: embedding_column",
         "`padded` ids and weights, `valid_ids` of a policy",
         f"{_EMBEDDING}, or `keras_rs.layers.DistributedEmbedding`",
         "",
         _tpu,
     ),
-    "tpu_columns.SharedEmbeddingColumn": Kind(
+    "tpu_columns.SharedEmbeddingColumn": ColumnKind(
         "tpu_columns: shared_embedding_columns",
         "`padded` ids and weights, `valid_ids` of a policy",
         f"one {_EMBEDDING} for all, or `keras_rs.layers.DistributedEmbedding`",
         "",
         _tpu,
     ),
-    "SequenceNumericColumn": Kind(
+    "SequenceNumericColumn": ColumnKind(
         "sequence_numeric_column",
         "`number_steps`, after the normalizer",
         "an input",

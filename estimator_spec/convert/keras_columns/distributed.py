@@ -8,8 +8,8 @@ from typing import Any
 
 from estimator_spec.convert import keras_optimizers, resolved_spec
 from estimator_spec.convert.keras_columns import lookups
-from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.expressions import DictItem, FunctionCall, Name, call
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_rs import DEFAULT_DEVICE, placement
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
@@ -34,7 +34,7 @@ def columns_of(spec: EmbeddingConfigSpec) -> list[Any]:
 
 
 def add_embeddings(
-    plan: Plan, columns: Iterable[Any], spec: EmbeddingConfigSpec | None = None
+    plan: ModelPlan, columns: Iterable[Any], spec: EmbeddingConfigSpec | None = None
 ) -> None:
     """Adds one layer with the tables of all TPU embedding columns; `dense` takes its results.
 
@@ -83,12 +83,12 @@ def add_embeddings(
         )
     layer = call("keras_rs.layers.DistributedEmbedding", features, name=whole)
     made = plan.layer("embedding_layer", layer)
-    rows = plan.layer("embeddings", Call(made, (ids, weights)))
-    plan.lookups.update({(plan.scope, key): Item(rows, key) for key in features})
+    rows = plan.layer("embeddings", FunctionCall(made, (ids, weights)))
+    plan.lookups.update({(plan.scope, key): DictItem(rows, key) for key in features})
 
 
 def _device(
-    plan: Plan, resolved: ResolvedSpec | None, name: str, columns: list[Any]
+    plan: ModelPlan, resolved: ResolvedSpec | None, name: str, columns: list[Any]
 ) -> dict[str, Any]:
     """Returns the arguments of a table's device and of its optimizer, which SparseCore uses."""
     if resolved is None:

@@ -21,7 +21,7 @@ class Name:
 
 
 @dataclasses.dataclass(frozen=True)
-class Item:
+class DictItem:
     """An item of a dict, `owner[key]`."""
 
     owner: Name
@@ -37,7 +37,7 @@ class Given:
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """A call of a function, or of what another call returns.
 
     Attributes:
@@ -46,7 +46,7 @@ class Call:
         named: keyword arguments.
     """
 
-    function: Name | Call | Given
+    function: Name | FunctionCall | Given
     arguments: tuple[Any, ...] = ()
     named: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -58,9 +58,9 @@ class Merged:
     parts: tuple[Any, ...]
 
 
-def call(function: str, *arguments: Any, **named: Any) -> Call:
+def call(function: str, *arguments: Any, **named: Any) -> FunctionCall:
     """Returns the call of a function by its name."""
-    return Call(Name(function), arguments, named)
+    return FunctionCall(Name(function), arguments, named)
 
 
 def evaluate(expression: Any, names: Mapping[str, Any]) -> Any:
@@ -76,11 +76,11 @@ def evaluate(expression: Any, names: Mapping[str, Any]) -> Any:
         for attribute in rest:
             value = getattr(value, attribute)
         return value
-    if isinstance(expression, Item):
+    if isinstance(expression, DictItem):
         return evaluate(expression.owner, names)[expression.key]
     if isinstance(expression, Given):
         return expression.value
-    if isinstance(expression, Call):
+    if isinstance(expression, FunctionCall):
         function = evaluate(expression.function, names)
         arguments = [evaluate(argument, names) for argument in expression.arguments]
         return function(
@@ -102,11 +102,11 @@ def names_in(expression: Any) -> Iterator[str]:
     """Yields the names that an expression uses: of variables, functions and modules."""
     if isinstance(expression, Name):
         yield expression.text.split(".")[0]
-    elif isinstance(expression, Item):
+    elif isinstance(expression, DictItem):
         yield from names_in(expression.owner)
     elif isinstance(expression, Given):
         yield expression.text.split(".")[0]
-    elif isinstance(expression, Call):
+    elif isinstance(expression, FunctionCall):
         parts = (expression.function, *expression.arguments, *expression.named.values())
         for part in parts:
             yield from names_in(part)
@@ -136,7 +136,9 @@ def render(
     opening, parts, closing = _parts(expression)
     if not parts:
         return line
-    is_chain = isinstance(expression, Call) and isinstance(expression.function, Call)
+    is_chain = isinstance(expression, FunctionCall) and isinstance(
+        expression.function, FunctionCall
+    )
     if is_chain and len(_INDENT) * depth + before + len(opening) > width:
         # The arguments of the inner call go to lines of their own, those of the outer don't.
         last = f"({line[len(opening) :]}"
@@ -145,7 +147,7 @@ def render(
     lines = [
         f"{inner}{label}{render(part, depth + 1, len(label), 1, width)},\n" for label, part in parts
     ]
-    if len(parts) == 1 or not isinstance(expression, Call):
+    if len(parts) == 1 or not isinstance(expression, FunctionCall):
         return f"{opening}\n{''.join(lines)}{outer}{closing}"
     # All arguments on one line of their own, if they fit, as ruff writes them.
     joined = ", ".join(f"{label}{_one_line(part)}" for label, part in parts)
@@ -168,7 +170,7 @@ def literal(value: Any) -> str:
 def _one_line(expression: Any) -> str:
     if isinstance(expression, (Name, Given)):
         return expression.text
-    if isinstance(expression, Item):
+    if isinstance(expression, DictItem):
         return f"{expression.owner.text}[{literal(expression.key)}]"
     opening, parts, closing = _parts(expression)
     if not opening:
@@ -181,7 +183,7 @@ def _one_line(expression: Any) -> str:
 
 def _parts(expression: Any) -> tuple[str, list[tuple[str, Any]], str]:
     """Returns what opens an expression, its (label, part)s, and what closes it."""
-    if isinstance(expression, Call):
+    if isinstance(expression, FunctionCall):
         parts = [("", part) for part in expression.arguments]
         parts += [(f"{key}=", part) for key, part in expression.named.items()]
         return f"{_one_line(expression.function)}(", parts, ")"

@@ -10,11 +10,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns import program_parts
-from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call
+from estimator_spec.convert.keras_columns.expressions import DictItem, FunctionCall, Name, call
 from estimator_spec.convert.keras_columns.plan import (
     LABELS,
+    ModelPlan,
     Objective,
-    Plan,
     feature,
     output_name,
 )
@@ -58,7 +58,9 @@ _LINKS = {
 }
 
 
-def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name, generation: int) -> None:
+def add_heads(
+    plan: ModelPlan, heads: Sequence[HeadDescription], logits: Name, generation: int
+) -> None:
     """Adds the heads of a model to a plan.
 
     Args:
@@ -75,7 +77,7 @@ def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name, genera
         ends = list(itertools.accumulate(head.logits_dimension for head in heads[:-1]))
         split = plan.layer("logits_of_heads", call("keras.ops.split", logits, ends, axis=-1))
         parts = [
-            plan.layer(f"{head.name}_logits", Item(split, number))
+            plan.layer(f"{head.name}_logits", DictItem(split, number))
             for number, head in enumerate(heads)
         ]
     for head, part in zip(heads, parts, strict=True):
@@ -98,7 +100,7 @@ def add_heads(plan: Plan, heads: Sequence[HeadDescription], logits: Name, genera
         plan.loss_weights = {name: plan.loss_weights.get(name, 1.0) for name in plan.loss}
 
 
-def _add_predictions(plan: Plan, head: HeadDescription, logits: Name) -> None:
+def _add_predictions(plan: ModelPlan, head: HeadDescription, logits: Name) -> None:
     prefix = f"{head.name}_" if head.name else ""
 
     def output(key: str, expression: Any) -> None:
@@ -134,7 +136,7 @@ def _add_predictions(plan: Plan, head: HeadDescription, logits: Name) -> None:
         output("logits", logits)
 
 
-def _class_ids(logits: Name) -> Call:
+def _class_ids(logits: Name) -> FunctionCall:
     return call("keras.ops.expand_dims", call("keras.ops.argmax", logits, axis=-1), -1)
 
 
@@ -156,7 +158,7 @@ def _logits_key(head: HeadDescription) -> str:
     return "predictions" if only else "logits"
 
 
-def _add_loss(plan: Plan, head: HeadDescription) -> None:
+def _add_loss(plan: ModelPlan, head: HeadDescription) -> None:
     reduction = _REDUCTIONS[head.loss_reduction]
     if head.loss_fn is not None:
         loss = _own_loss(plan, head, reduction)
@@ -187,7 +189,7 @@ def _add_loss(plan: Plan, head: HeadDescription) -> None:
         )
 
 
-def _own_loss(plan: Plan, head: HeadDescription, reduction: str | None) -> Call:
+def _own_loss(plan: ModelPlan, head: HeadDescription, reduction: str | None) -> FunctionCall:
     """Returns the expression of a loss function of the program's own."""
     name = f"{head.name}_loss" if head.name else "loss_of_examples"
     integers = {"dtype_of_labels": "int64"} if head.kind == "classes" else {}
@@ -199,7 +201,7 @@ def _of_head(what: str, head: HeadDescription) -> str:
     return f"{what} of {head.name}" if head.name else what
 
 
-def _add_metrics(plan: Plan, head: HeadDescription) -> None:
+def _add_metrics(plan: ModelPlan, head: HeadDescription) -> None:
     def metric(key: str, name: str, function: str, *arguments: Any, **options: Any) -> None:
         found = plan.metrics.setdefault(output_name(head.name, key), [])
         name = f"{name}/{head.name}" if head.name else name
@@ -259,7 +261,7 @@ def _add_metrics(plan: Plan, head: HeadDescription) -> None:
     _add_differences_of_metrics(plan, head)
 
 
-def _add_differences_of_metrics(plan: Plan, head: HeadDescription) -> None:
+def _add_differences_of_metrics(plan: ModelPlan, head: HeadDescription) -> None:
     if head.thresholds:
         plan.differ(
             _of_head("the metrics", head),
@@ -279,7 +281,7 @@ def _add_differences_of_metrics(plan: Plan, head: HeadDescription) -> None:
 
 
 def _objective(
-    plan: Plan, head: HeadDescription, outputs: tuple[str, ...], weights: Any
+    plan: ModelPlan, head: HeadDescription, outputs: tuple[str, ...], weights: Any
 ) -> Objective:
     options: dict[str, Any] = {}
     class_names = head.label_vocabulary
@@ -292,28 +294,28 @@ def _objective(
         options["size"] = head.logits_dimension
     number = max(head.logits_dimension, 2)
     class_names = class_names or tuple(map(str, range(number)))
-    labels = Item(LABELS, head.name) if head.name else LABELS
+    labels = DictItem(LABELS, head.name) if head.name else LABELS
     numbers = call("label_numbers", labels, **options)
     classes = _constant(plan, head, "CLASSES")
     of_classes = None
     if PredictionKeys.CLASSES in head.prediction_keys:
         is_one = PredictionKeys.CLASS_IDS in head.prediction_keys
         key = PredictionKeys.CLASS_IDS if is_one else PredictionKeys.LOGITS
-        output = Item(Name("outputs"), output_name(head.name, key))
+        output = DictItem(Name("outputs"), output_name(head.name, key))
         prefix = filter(None, [output_name(head.name, "")])
         function = "class_predictions" if is_one else "classes_of_all"
         of_classes = call(function, output, Name(classes), *prefix)
     return Objective(head.name, outputs, numbers, weights, class_names, classes, of_classes)
 
 
-def _constant(plan: Plan, head: HeadDescription, name: str) -> str:
+def _constant(plan: ModelPlan, head: HeadDescription, name: str) -> str:
     """Returns the name of a constant of a head."""
     if not head.name:
         return name
     return plan.identifier(f"{head.name}_{name}".upper(), ("constant", head.name, name))
 
 
-def _weights(column: Any, plan: Plan) -> Call:
+def _weights(column: Any, plan: ModelPlan) -> FunctionCall:
     if isinstance(column, str):
         return call("example_weights", feature(column))
     arguments: list[Any] = [feature(column.key)]

@@ -12,7 +12,7 @@ from tpu_columns.column_types import TPUEmbeddingColumn
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class ColumnKind:
     """A kind of column: a row of the table of what moves to Keras 3.
 
     Attributes:
@@ -31,7 +31,7 @@ class Kind:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ids:
+class ColumnIds:
     """Ids of a categorical column, as a Keras model reads them.
 
     Attributes:
@@ -56,7 +56,7 @@ class Ids:
     positive: bool = False
     safe: bool = True
 
-    def for_lookup(self, combiner: str | None, safe: bool = True) -> Ids:
+    def for_lookup(self, combiner: str | None, safe: bool = True) -> ColumnIds:
         """Returns the ids as lookups with a combiner read them; steps are always read safely."""
         safe = safe or self.is_sequence
         positive = safe and self.weights is not None and combiner != "sum"

@@ -12,11 +12,11 @@ import tensorflow as tf
 from estimator_spec.convert.keras_columns import preprocessing
 from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
 from estimator_spec.convert.keras_columns.keras_layers import EXTRA, definitions
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.optional_packages import load_extra
 
 
-def build_core(plan: Plan, initializer: str = "uniform") -> Any:
+def build_core(plan: ModelPlan, initializer: str = "uniform") -> Any:
     """Returns the functional Keras model over ids, weights and numbers.
 
     Args:
@@ -37,7 +37,7 @@ def build_core(plan: Plan, initializer: str = "uniform") -> Any:
     return keras.Model(inputs, outputs)
 
 
-def build_model(plan: Plan, initializer: str = "uniform") -> Any:
+def build_model(plan: ModelPlan, initializer: str = "uniform") -> Any:
     """Returns a Keras model over raw features.
 
     Args:
@@ -74,7 +74,7 @@ def _model_class() -> Any:
             core: the functional model over ids, weights and numbers. It can be saved and exported.
         """
 
-        def __init__(self, plan: Plan, initializer: str) -> None:
+        def __init__(self, plan: ModelPlan, initializer: str) -> None:
             super().__init__()
             self._plan = lambda: plan  # Keras would track its dicts
             self.autocast = False  # columns get features as they are
@@ -143,7 +143,7 @@ def _model_class() -> Any:
     return ColumnsModel
 
 
-def compile_model(plan: Plan, model: Any) -> None:
+def compile_model(plan: ModelPlan, model: Any) -> None:
     """Compiles a model with the loss, the metrics and the optimizer of a plan, if it has one."""
     names = known_names()
     made = {key: evaluate(value, names) for key, value in vars(plan).items() if key in _COMPILED}

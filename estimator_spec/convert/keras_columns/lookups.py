@@ -7,9 +7,9 @@ import dataclasses
 from typing import Any
 
 from estimator_spec.convert.keras_columns.categorical import read_ids
-from estimator_spec.convert.keras_columns.expressions import Call, Name, call
-from estimator_spec.convert.keras_columns.kind import Ids, class_name
-from estimator_spec.convert.keras_columns.plan import Input, Plan
+from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
+from estimator_spec.convert.keras_columns.kind import ColumnIds, class_name
+from estimator_spec.convert.keras_columns.plan import Input, ModelPlan
 from estimator_spec.heads.feature_columns import scope_name
 
 _MAX_NORM = (
@@ -19,7 +19,7 @@ _MAX_NORM = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class EmbeddingTable:
     """The table of an embedding column.
 
     Attributes:
@@ -45,25 +45,25 @@ class Table:
     layer: str | None = None
 
 
-def tpu_table(column: Any) -> Table:
+def tpu_table(column: Any) -> EmbeddingTable:
     """Returns the table of a TPU embedding column."""
     name = column.get_embedding_var_name()
     shape = (column.dimension, column.combiner)
     if class_name(column) == "tpu_columns.SharedEmbeddingColumn":
         sources = (name, f"{name}/embedding_weights")
-        return Table(name, *shape, sources, is_shared=True)
+        return EmbeddingTable(name, *shape, sources, is_shared=True)
     sources = (f"{scope_name(column)}/embedding_weights", f"{name}/embedding_weights")
-    return Table(column.name, *shape, sources)
+    return EmbeddingTable(column.name, *shape, sources)
 
 
-def look_up_column(column: Any, plan: Plan, table: Table) -> Name:
+def look_up_column(column: Any, plan: ModelPlan, table: EmbeddingTable) -> Name:
     """Adds the lookup of an embedding column."""
     if table.max_norm is not None:
         plan.differ(column.name, "max_norm", _MAX_NORM)
     return look_up(column_ids(column, plan), plan, table, column.name)
 
 
-def column_ids(column: Any, plan: Plan) -> Ids:
+def column_ids(column: Any, plan: ModelPlan) -> ColumnIds:
     """Returns the ids of an embedding or indicator column, by its policy for invalid ones."""
     source = read_ids(column.categorical_column, plan)
     policy = getattr(column, "invalid_ids", None)
@@ -82,7 +82,7 @@ def column_ids(column: Any, plan: Plan) -> Ids:
     return source.for_lookup(column.combiner, column.use_safe_embedding_lookup)
 
 
-def look_up(source: Ids, plan: Plan, table: Table, result: str) -> Name:
+def look_up(source: ColumnIds, plan: ModelPlan, table: EmbeddingTable, result: str) -> Name:
     """Adds a lookup, and its layer, unless another column shares it.
 
     Args:
@@ -105,10 +105,10 @@ def look_up(source: Ids, plan: Plan, table: Table, result: str) -> Name:
     if table.is_shared:
         layer = plan.layer(f"{name}_table", layer)
     add_table(plan, table, name, source.size)
-    return plan.layer(result, Call(layer, (ids, weights)))
+    return plan.layer(result, FunctionCall(layer, (ids, weights)))
 
 
-def table_layer(table: Table, plan: Plan) -> str:
+def table_layer(table: EmbeddingTable, plan: ModelPlan) -> str:
     """Returns the name of a table's layer."""
     # Other columns of this name may share the table; those of another part have their own.
     scope = "" if table.is_shared else plan.scope
@@ -116,7 +116,9 @@ def table_layer(table: Table, plan: Plan) -> str:
     return plan.identifier(table.name, owner, kind="layer")
 
 
-def add_table(plan: Plan, table: Table, name: str, rows: int, within: str = "") -> None:
+def add_table(
+    plan: ModelPlan, table: EmbeddingTable, name: str, rows: int, within: str = ""
+) -> None:
     """Adds the variable of a table, unless the plan has it, and counts the lookup.
 
     Args:
@@ -135,7 +137,7 @@ def add_table(plan: Plan, table: Table, name: str, rows: int, within: str = "") 
         plan.table_uses[name] += 1
 
 
-def add_ids(ids: Ids, plan: Plan) -> tuple[Name, Name]:
+def add_ids(ids: ColumnIds, plan: ModelPlan) -> tuple[Name, Name]:
     """Adds the reading of a categorical column; returns the model's ids and weights."""
     name = _input_name(ids, plan)
     arguments: list[Any] = [name, ids.expression]
@@ -157,17 +159,17 @@ def add_ids(ids: Ids, plan: Plan) -> tuple[Name, Name]:
     return Name(f"{name}_ids"), Name(f"{name}_weights")
 
 
-def lengths_of(column: Any, plan: Plan) -> Name:
+def lengths_of(column: Any, plan: ModelPlan) -> Name:
     """Returns the model's lengths of a sequence column that was added."""
     if class_name(column) == "SequenceNumericColumn":
         return Name(f"{steps_name(column, plan)}_lengths")
     return Name(f"{_input_name(column_ids(column, plan), plan)}_lengths")
 
 
-def steps_name(column: Any, plan: Plan) -> str:
+def steps_name(column: Any, plan: ModelPlan) -> str:
     """Returns the name of a sequence of numbers."""
     return plan.identifier(column.key, ("steps", column), ("", "_lengths"))
 
 
-def _input_name(ids: Ids, plan: Plan) -> str:
+def _input_name(ids: ColumnIds, plan: ModelPlan) -> str:
     return plan.identifier(ids.name, ("ids", ids), ("_ids", "_weights", "_lengths"))

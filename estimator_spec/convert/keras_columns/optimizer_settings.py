@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns import step_functions
-from estimator_spec.convert.keras_columns.expressions import Call, call
+from estimator_spec.convert.keras_columns.expressions import FunctionCall, call
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.heads.canned_model import OPTIMIZERS, CannedModel, ModelPart
@@ -32,7 +32,7 @@ class Unmovable(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class OptimizerSettings:
     """An optimizer by its arguments.
 
     Attributes:
@@ -46,7 +46,7 @@ class Settings:
     @property
     def rate_varies(self) -> bool:
         """Whether the learning rate is a function of the step: an expression of `STEP`."""
-        return isinstance(self.arguments["learning_rate"], Call)
+        return isinstance(self.arguments["learning_rate"], FunctionCall)
 
     def number(self, name: str) -> Any:
         """Returns the value of an argument as a Python number.
@@ -73,7 +73,7 @@ class Settings:
         value, decay = self.arguments["learning_rate"], 0.0
         if not self.kind.endswith("Optimizer"):  # RMSPropOptimizer has another argument decay
             decay = self.number("decay") if self.arguments.get("decay") else 0.0
-        if isinstance(value, (dict, Call)):
+        if isinstance(value, (dict, FunctionCall)):
             if decay:
                 raise Unmovable("decay", "the learning rate has a schedule besides")
             return _schedule(value) if isinstance(value, dict) else value
@@ -84,7 +84,7 @@ class Settings:
         return call("keras.optimizers.schedules.InverseTimeDecay", rate, **options)
 
 
-def read(part: ModelPart, model: CannedModel) -> Settings:
+def read(part: ModelPart, model: CannedModel) -> OptimizerSettings:
     """Returns the settings of the optimizer of a part of a model.
 
     Raises:
@@ -109,7 +109,7 @@ def read(part: ModelPart, model: CannedModel) -> Settings:
         if tf.is_tensor(rate) and _known(rate) is None:
             rate = _of_step(rate)
         arguments["learning_rate"] = rate
-        return Settings(type(given).__name__, arguments)
+        return OptimizerSettings(type(given).__name__, arguments)
 
 
 def _by_name(name: str, rate: float | None, generation: int) -> Any:
@@ -161,7 +161,7 @@ def _known(value: Any) -> Any:
     return step_functions.number(np.float32(value))
 
 
-def _schedule(config: dict[str, Any]) -> Call:
+def _schedule(config: dict[str, Any]) -> FunctionCall:
     """Returns the expression of a schedule of learning rates.
 
     Args:

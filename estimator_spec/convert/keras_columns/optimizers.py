@@ -11,14 +11,14 @@ import dataclasses
 from typing import Any
 
 from estimator_spec.convert.keras_columns import optimizer_settings, program_parts
-from estimator_spec.convert.keras_columns.expressions import Call, call
-from estimator_spec.convert.keras_columns.optimizer_settings import Settings, Unmovable
-from estimator_spec.convert.keras_columns.plan import Plan, Variable
+from estimator_spec.convert.keras_columns.expressions import FunctionCall, call
+from estimator_spec.convert.keras_columns.optimizer_settings import OptimizerSettings, Unmovable
+from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class OptimizerRule:
     """A Keras 3 optimizer that has an older one's rule.
 
     Attributes:
@@ -60,57 +60,59 @@ _OTHER_ROWS = (
 )
 
 RULES = {
-    "AdadeltaOptimizer": Rule(
+    "AdadeltaOptimizer": OptimizerRule(
         "Adadelta",
         _same("rho", "epsilon"),
         {"accumulated_grad": "name", "accumulated_delta_var": "name"},
     ),
-    "AdagradOptimizer": Rule(
+    "AdagradOptimizer": OptimizerRule(
         "Adagrad", _same("initial_accumulator_value"), {"accumulator": "name"}, {"epsilon": 0.0}
     ),
-    "AdamOptimizer": Rule(
+    "AdamOptimizer": OptimizerRule(
         "Adam",
         {"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"},
         {"momentum": "name", "velocity": "name"},
     ),
-    "FtrlOptimizer": Rule("Ftrl", _FTRL, {"accumulator": "accum_name", "linear": "linear_name"}),
-    "GradientDescentOptimizer": Rule("SGD", {}, {}),
-    "MomentumOptimizer": Rule(
+    "FtrlOptimizer": OptimizerRule(
+        "Ftrl", _FTRL, {"accumulator": "accum_name", "linear": "linear_name"}
+    ),
+    "GradientDescentOptimizer": OptimizerRule("SGD", {}, {}),
+    "MomentumOptimizer": OptimizerRule(
         "SGD",
         {"momentum": "momentum", "use_nesterov": "nesterov"},
         {"momentum": "name"},
         has_rate=False,
     ),
-    "RMSPropOptimizer": Rule(
+    "RMSPropOptimizer": OptimizerRule(
         "RMSprop",
         {"decay": "rho", **_same("momentum", "epsilon", "centered")},
         {"velocity": "name", "average_gradient": "name", "momentum": "name"},
     ),
-    "Adadelta": Rule(
+    "Adadelta": OptimizerRule(
         "Adadelta",
         _same("rho", "epsilon"),
         {"accumulated_grad": "/accum_grad", "accumulated_delta_var": "/accum_var"},
     ),
-    "Adagrad": Rule(
+    "Adagrad": OptimizerRule(
         "Adagrad", _same("initial_accumulator_value", "epsilon"), {"accumulator": "/accumulator"}
     ),
-    "Adam": Rule(
+    "Adam": OptimizerRule(
         "Adam",
         _same("beta_1", "beta_2", "epsilon", "amsgrad"),
         {"momentum": "/m", "velocity": "/v", "velocity_hat": "/vhat"},
     ),
-    "Adamax": Rule(
+    "Adamax": OptimizerRule(
         "Adamax",
         _same("beta_1", "beta_2", "epsilon"),
         {"momentum": "/m", "norm": "/v"},
     ),
-    "Ftrl": Rule("Ftrl", _FTRL, {"accumulator": "/accumulator", "linear": "/linear"}),
-    "RMSprop": Rule(
+    "Ftrl": OptimizerRule("Ftrl", _FTRL, {"accumulator": "/accumulator", "linear": "/linear"}),
+    "RMSprop": OptimizerRule(
         "RMSprop",
         _same("rho", "momentum", "epsilon", "centered"),
         {"velocity": "/rms", "average_gradient": "/mg", "momentum": "/momentum"},
     ),
-    "SGD": Rule("SGD", _same("momentum", "nesterov"), {"momentum": "/momentum"}),
+    "SGD": OptimizerRule("SGD", _same("momentum", "nesterov"), {"momentum": "/momentum"}),
 }
 # Arguments of Keras whose default is 0 or False.
 _ZERO_BY_DEFAULT = (
@@ -124,7 +126,7 @@ _CHANGE_ALL_ROWS = ("Adadelta", "Adamax", "Ftrl", "RMSprop", "SGD")
 _SLOT_OF_ARGUMENT = {"velocity_hat": "amsgrad", "average_gradient": "centered"}
 
 
-def add_optimizers(plan: Plan, model: CannedModel) -> None:
+def add_optimizers(plan: ModelPlan, model: CannedModel) -> None:
     """Adds the optimizer of each part of a canned model to a plan.
 
     Without one of the same rule, the plan has no optimizer, and a difference that says so.
@@ -147,7 +149,7 @@ def add_optimizers(plan: Plan, model: CannedModel) -> None:
     plan.optimizer = call("wide_and_deep", found["dnn"], found["linear"], wide)
 
 
-def _optimizer(plan: Plan, part: ModelPart, settings: Settings) -> Call:
+def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) -> FunctionCall:
     rule, given = RULES.get(settings.kind), settings.arguments
     if rule is None:
         raise Unmovable("rule", "Keras has none of the same rule")
@@ -175,7 +177,7 @@ def _optimizer(plan: Plan, part: ModelPart, settings: Settings) -> Call:
         plan.differ(name, "rule", _OTHER_ROWS)
     plan.slots[part.scope] = _slots(rule, settings, options)
     if not rule.has_rate:
-        if isinstance(rate, Call):
+        if isinstance(rate, FunctionCall):
             raise Unmovable(
                 "learning_rate", "the momentum of Keras has the rates of the steps before"
             )
@@ -183,12 +185,14 @@ def _optimizer(plan: Plan, part: ModelPart, settings: Settings) -> Call:
     return call(kind, learning_rate=rate, **options)
 
 
-def _is_shared(plan: Plan, variable: Variable) -> bool:
+def _is_shared(plan: ModelPlan, variable: ModelVariable) -> bool:
     """Returns whether a variable is a table that several lookups train."""
     return plan.table_uses[variable.layer] > 1
 
 
-def _slots(rule: Rule, settings: Settings, options: dict[str, Any]) -> dict[str, str]:
+def _slots(
+    rule: OptimizerRule, settings: OptimizerSettings, options: dict[str, Any]
+) -> dict[str, str]:
     """Returns how the names of slots end in the checkpoint, by Keras' names of slots."""
     is_tf1 = settings.kind.endswith("Optimizer")
     numbers: dict[str, int] = collections.defaultdict(int)

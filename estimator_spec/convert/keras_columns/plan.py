@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from estimator_spec.convert.keras_columns import keras_layers, readings
-from estimator_spec.convert.keras_columns.expressions import Call, Item, Name, call
+from estimator_spec.convert.keras_columns.expressions import DictItem, FunctionCall, Name, call
 
 FEATURES, LABELS = Name("features"), Name("labels")
 
@@ -55,7 +55,7 @@ class Input:
 
 
 @dataclasses.dataclass(frozen=True)
-class Variable:
+class ModelVariable:
     """A variable of a layer whose value is in the checkpoint.
 
     Attributes:
@@ -133,7 +133,7 @@ class Objective:
 
 
 @dataclasses.dataclass
-class Plan:
+class ModelPlan:
     """A model to be made of feature columns.
 
     Attributes:
@@ -171,7 +171,7 @@ class Plan:
     inputs: dict[str, Input] = dataclasses.field(default_factory=dict)
     layers: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
     outputs: dict[str, Name] = dataclasses.field(default_factory=dict)
-    variables: list[Variable] = dataclasses.field(default_factory=list)
+    variables: list[ModelVariable] = dataclasses.field(default_factory=list)
     differences: list[Difference] = dataclasses.field(default_factory=list)
     origins: list[Origin] = dataclasses.field(default_factory=list)
     examples: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -187,7 +187,7 @@ class Plan:
     optimizer: Any = None
     slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     slot_factors: dict[str, float] = dataclasses.field(default_factory=dict)
-    lookups: dict[tuple[str, str], Item] = dataclasses.field(default_factory=dict)
+    lookups: dict[tuple[str, str], DictItem] = dataclasses.field(default_factory=dict)
     table_uses: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     linear_layers: dict[str, str] = dataclasses.field(default_factory=dict)
     inline_words: int | None = None
@@ -244,12 +244,12 @@ class Plan:
         max_norm: float | None = None,
         within: str = "",
     ) -> None:
-        """Adds a variable of a layer, unless the plan has it; arguments as in `Variable`."""
+        """Adds a variable of a layer, unless the plan has it; arguments as in `ModelVariable`."""
         if all((layer, attribute) != (each.layer, each.attribute) for each in self.variables):
-            new = Variable(layer, attribute, shape, sources, max_norm, within, self.part)
+            new = ModelVariable(layer, attribute, shape, sources, max_norm, within, self.part)
             self.variables.append(new)
 
-    def layer(self, variable: str, expression: Call | Item) -> Name:
+    def layer(self, variable: str, expression: FunctionCall | DictItem) -> Name:
         """Adds a statement to the model; returns its variable."""
         found = self.identifier(variable, expression)
         if all(found != name for name, _ in self.layers):
@@ -268,11 +268,11 @@ def output_name(head: str, key: str) -> str:
     return f"{head}/{key}" if head else key
 
 
-def feature(key: str) -> Item:
+def feature(key: str) -> DictItem:
     """Returns the expression of a raw feature."""
-    return Item(FEATURES, key)
+    return DictItem(FEATURES, key)
 
 
-def sparse_feature(key: str) -> Call:
+def sparse_feature(key: str) -> FunctionCall:
     """Returns the expression of a categorical feature as a sparse tensor."""
     return call("to_sparse", feature(key))

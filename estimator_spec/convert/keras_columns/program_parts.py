@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert.keras_columns.expressions import Call, Given, call, evaluate
+from estimator_spec.convert.keras_columns.expressions import FunctionCall, Given, call, evaluate
 from estimator_spec.convert.keras_columns.keras_layers import EXTRA
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.step_functions import STEP
 from estimator_spec.convert.optional_packages import load_extra
 
 
-def given(function: Any, name: str, plan: Plan) -> Given:
+def given(function: Any, name: str, plan: ModelPlan) -> Given:
     """Returns the expression of a function of the program.
 
     Args:
@@ -29,14 +29,14 @@ def given(function: Any, name: str, plan: Plan) -> Given:
     return Given(function, found)
 
 
-def given_loss(function: Any, name: str, plan: Plan) -> Given:
+def given_loss(function: Any, name: str, plan: ModelPlan) -> Given:
     """Returns the expression of a loss function of the program, as `given`."""
     found = plan.identifier(name, ("loss", function))
     plan.losses[found] = function
     return Given(function, found)
 
 
-def given_rate(rate: Call, name: str, plan: Plan) -> Given:
+def given_rate(rate: FunctionCall, name: str, plan: ModelPlan) -> Given:
     """Returns the expression of a function whose value is an expression of `STEP`."""
     found = plan.identifier(name, ("rate", rate))
     plan.rates[found] = rate
@@ -47,7 +47,7 @@ def given_rate(rate: Call, name: str, plan: Plan) -> Given:
     return Given(learning_rate, found)
 
 
-def vocabulary_initializer(column: Any, plan: Plan) -> Call:
+def vocabulary_initializer(column: Any, plan: ModelPlan) -> FunctionCall:
     """Returns the expression of the initializer of a vocabulary column's table.
 
     Args:
@@ -80,7 +80,7 @@ def vocabulary_initializer(column: Any, plan: Plan) -> Call:
     return _file_of(column, path, size, plan)
 
 
-def _file_of(column: Any, words: Any, size: int, plan: Plan) -> Call:
+def _file_of(column: Any, words: Any, size: int, plan: ModelPlan) -> FunctionCall:
     name = plan.identifier(column.key, ("file", column))
     plan.vocabularies[f"{name}.txt"] = words
     path = call("vocabulary_path", f"{name}.txt")

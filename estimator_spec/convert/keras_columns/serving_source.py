@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from estimator_spec.convert.keras_columns.expressions import Call, Name, call, render
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call, render
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW, Reading
 from estimator_spec.convert.keras_columns.statements import WIDTH
 
@@ -109,7 +109,7 @@ if __name__ == "__main__":
 '''
 
 
-def write_serving(plan: Plan, reading: Reading = TENSORFLOW) -> str:
+def write_serving(plan: ModelPlan, reading: Reading = TENSORFLOW) -> str:
     """Returns the text of `serve.py`."""
     examples = {key: _example(value, reading) for key, value in sorted(plan.examples.items())}
     if reading == NUMPY:
@@ -125,7 +125,7 @@ def write_serving(plan: Plan, reading: Reading = TENSORFLOW) -> str:
     return _SERVE.format(examples=render(examples, before=11, width=WIDTH), outputs=outputs)
 
 
-def _example(feature: Any, reading: Reading) -> Call:
+def _example(feature: Any, reading: Reading) -> FunctionCall:
     name = feature.dtype.name
     is_tensorflow = reading == TENSORFLOW
     dtype = Name(f"tf.{name}") if is_tensorflow else name

@@ -19,7 +19,7 @@ from estimator_spec.convert.keras_columns import (
     training_source,
 )
 from estimator_spec.convert.keras_columns.expressions import (
-    Call,
+    FunctionCall,
     Merged,
     Name,
     call,
@@ -27,7 +27,7 @@ from estimator_spec.convert.keras_columns.expressions import (
     render,
 )
 from estimator_spec.convert.keras_columns.kind import count
-from estimator_spec.convert.keras_columns.plan import FEATURES, Plan
+from estimator_spec.convert.keras_columns.plan import FEATURES, ModelPlan
 from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW, Reading
 from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
 
@@ -96,7 +96,7 @@ _GROUPS = {
 }
 
 
-def write_model(plan: Plan, title: str, reading: Reading = TENSORFLOW) -> str:
+def write_model(plan: ModelPlan, title: str, reading: Reading = TENSORFLOW) -> str:
     """Returns the text of `model.py`.
 
     Args:
@@ -150,7 +150,7 @@ def _what(name: str) -> str:
     return f"the normalizer_fn of {name.removesuffix('_normalizer')!r}"
 
 
-def _expressions(plan: Plan) -> list[Any]:
+def _expressions(plan: ModelPlan) -> list[Any]:
     return [
         *plan.constants.values(),
         *(part for parts in plan.groups.values() for part in parts),
@@ -167,7 +167,7 @@ def _expressions(plan: Plan) -> list[Any]:
     ]
 
 
-def _check_losses(plan: Plan) -> None:
+def _check_losses(plan: ModelPlan) -> None:
     """Raises a ValueError if the program has a loss function of its own."""
     for name, function in plan.losses.items():
         raise ValueError(
@@ -177,7 +177,7 @@ def _check_losses(plan: Plan) -> None:
         )
 
 
-def _kinds(plan: Plan) -> dict[str, tuple[str, int | None]]:
+def _kinds(plan: ModelPlan) -> dict[str, tuple[str, int | None]]:
     """Returns what `read_features` checks: of each feature the kind, and its numbers if dense."""
     kinds: dict[str, tuple[str, int | None]] = {}
     for key, example in sorted(plan.examples.items()):
@@ -224,7 +224,7 @@ def _texts(definitions: Mapping[str, Any], used: set[str]) -> list[str]:
     return [text.rstrip() for name, text in texts.items() if name in needed]
 
 
-def _constants(plan: Plan) -> list[str]:
+def _constants(plan: ModelPlan) -> list[str]:
     lines = []
     if plan.vocabularies:
         lines.append(
@@ -264,7 +264,7 @@ def _group_names(parts: list[Any]) -> list[str]:
     return names
 
 
-def _preprocess(plan: Plan, reading: Reading) -> str:
+def _preprocess(plan: ModelPlan, reading: Reading) -> str:
     parts = tuple(call(name, FEATURES) for name in plan.groups)
     expression = parts[0] if len(parts) == 1 else Merged(parts)
     lines = [statement("return", expression)]
@@ -278,11 +278,11 @@ def _preprocess(plan: Plan, reading: Reading) -> str:
     )
 
 
-def _build(plan: Plan) -> str:
+def _build(plan: ModelPlan) -> str:
     lines = []
     for name, made in plan.inputs.items():
         options = {"dtype": made.dtype, "name": made.layer}
-        lines.append(statement(name, Call(Name("keras.Input"), (made.shape,), options)))
+        lines.append(statement(name, FunctionCall(Name("keras.Input"), (made.shape,), options)))
     lines += [statement(name, expression) for name, expression in plan.layers]
     lines.append(statement("inputs", {name: Name(name) for name in plan.inputs}))
     outputs: Any = dict(plan.outputs)

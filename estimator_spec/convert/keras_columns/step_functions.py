@@ -58,10 +58,10 @@ def read(tensor: Any) -> Any:
     """
     graph = tensor.graph.as_graph_def()
     functions = {function.signature.name: function for function in graph.library.function}
-    return _Reader(graph.node, {}, functions).read(tensor.name)
+    return _GraphReader(graph.node, {}, functions).read(tensor.name)
 
 
-class _Reader:
+class _GraphReader:
     """Reads the tensors of a graph, or of a function of it.
 
     Args:
@@ -104,7 +104,9 @@ class _Reader:
         """Returns the expression of a function's result."""
         function = self._functions[name]
         names = [argument.name for argument in function.signature.input_arg]
-        inner = _Reader(function.node_def, dict(zip(names, values, strict=True)), self._functions)
+        inner = _GraphReader(
+            function.node_def, dict(zip(names, values, strict=True)), self._functions
+        )
         return inner.read(function.ret[function.signature.output_arg[index].name])
 
 

@@ -12,14 +12,14 @@ import tensorflow as tf
 
 from estimator_spec import checkpoints
 from estimator_spec.convert import checks
-from estimator_spec.convert.keras_columns.plan import Plan, Variable
+from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
 from estimator_spec.convert.keras_tables import table_variable
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 
 
 def find_variables(
-    plan: Plan, checkpoint: Any, given: Mapping[str, str] | None = None
-) -> dict[Variable, str]:
+    plan: ModelPlan, checkpoint: Any, given: Mapping[str, str] | None = None
+) -> dict[ModelVariable, str]:
     """Returns the checkpoint's variable for each variable of a plan.
 
     Args:
@@ -52,7 +52,7 @@ def find_variables(
     return found
 
 
-def load(model: Any, checkpoint: Any, found: Mapping[Variable, str]) -> None:
+def load(model: Any, checkpoint: Any, found: Mapping[ModelVariable, str]) -> None:
     """Assigns the checkpoint's values to a model's variables, large tables in blocks of rows.
 
     Args:
@@ -78,7 +78,7 @@ def load(model: Any, checkpoint: Any, found: Mapping[Variable, str]) -> None:
 def load_slots(
     model: Any,
     checkpoint: Any,
-    found: Mapping[Variable, str],
+    found: Mapping[ModelVariable, str],
     slots: Mapping[str, Mapping[str, str]],
     factors: Mapping[str, float],
 ) -> list[str]:
@@ -110,7 +110,7 @@ def load_slots(
     return missing
 
 
-class Slot(NamedTuple):
+class OptimizerSlot(NamedTuple):
     """A slot of an optimizer: in a checkpoint, and of a Keras model.
 
     Attributes:
@@ -146,10 +146,10 @@ def read_values(checkpoint: Checkpoint, names: Iterable[str]) -> np.ndarray:
 def find_slots(
     model: Any,
     checkpoint: Checkpoint,
-    found: Mapping[Variable, str],
+    found: Mapping[ModelVariable, str],
     slots: Mapping[str, Mapping[str, str]],
     factors: Mapping[str, float],
-) -> Iterator[Slot]:
+) -> Iterator[OptimizerSlot]:
     """Yields the slots of a model's variables; arguments are those of `load_slots`."""
     targets = {variable.path: variable for variable in model.optimizer.variables}
     for variable, name in found.items():
@@ -161,10 +161,10 @@ def find_slots(
             matches = [target for key, target in targets.items() if key.endswith(path)]
             sources = _slot_names(name, ending, checkpoint.variables)
             target = matches[0] if len(matches) == 1 else None
-            yield Slot(name, sources, target, factors.get(variable.part, 1.0))
+            yield OptimizerSlot(name, sources, target, factors.get(variable.part, 1.0))
 
 
-def find_weight(model: Any, variable: Variable) -> Any:
+def find_weight(model: Any, variable: ModelVariable) -> Any:
     """Returns the model's variable."""
     if variable.within:
         return table_variable(model.get_layer(variable.within), variable.layer)
@@ -182,7 +182,7 @@ def _slot_names(name: str, ending: str, variables: Iterable[str]) -> list[str]:
 
 
 def _blocks(
-    variable: Variable, prefix: str, name: str, tables: list[str]
+    variable: ModelVariable, prefix: str, name: str, tables: list[str]
 ) -> Iterator[tuple[int, np.ndarray]]:
     for first, rows in checkpoints.iterate_table(prefix, name, tables=sorted(set(tables))):
         values = rows.astype(np.float32)
@@ -199,7 +199,9 @@ def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
     )
 
 
-def _find(variable: Variable, shapes: Mapping[str, Any], prefix: str, given: str | None) -> str:
+def _find(
+    variable: ModelVariable, shapes: Mapping[str, Any], prefix: str, given: str | None
+) -> str:
     if given is not None:
         if given in shapes:
             return given

@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from estimator_spec.convert.keras_columns.expressions import (
-    Call,
+    FunctionCall,
     Merged,
     Name,
     call,
     literal,
     render,
 )
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.statements import (
     REGISTERED,
     WIDTH,
@@ -23,7 +23,7 @@ from estimator_spec.convert.keras_columns.statements import (
 from estimator_spec.convert.keras_columns.step_functions import STEP
 
 
-def write_training(plan: Plan) -> str:
+def write_training(plan: ModelPlan) -> str:
     """Returns the functions that a model with a head has besides."""
     if not plan.objectives:
         return ""
@@ -38,7 +38,7 @@ def write_training(plan: Plan) -> str:
         "Compiles a model with the estimator's loss, metrics and optimizer."
         if moved
         else "Compiles a model with the estimator's loss and metrics, and an optimizer of yours.",
-        [render(Call(Name("model.compile"), (), options), depth=1, width=WIDTH)],
+        [render(FunctionCall(Name("model.compile"), (), options), depth=1, width=WIDTH)],
     )
     lines = _target_lines(plan) if len(plan.objectives) == 1 else _targets_of_heads(plan)
     batch = function_text(
@@ -66,12 +66,12 @@ def write_rate(name: str, rate: Any) -> str:
     return f"{REGISTERED}\n{text}"
 
 
-def has_some_weights(plan: Plan) -> bool:
+def has_some_weights(plan: ModelPlan) -> bool:
     """Returns whether examples have weights for some heads, and none for others."""
     return len({each.weights is None for each in plan.objectives}) == 2
 
 
-def _target_lines(plan: Plan) -> list[str]:
+def _target_lines(plan: ModelPlan) -> list[str]:
     """Returns the statements of `training_batch` of a model with one head."""
     (objective,) = plan.objectives
     outputs = ", ".join(map(literal, objective.outputs))
@@ -85,7 +85,7 @@ def _target_lines(plan: Plan) -> list[str]:
     return [*lines, "return preprocess(features), targets, weights"]
 
 
-def _targets_of_heads(plan: Plan) -> list[str]:
+def _targets_of_heads(plan: ModelPlan) -> list[str]:
     """Returns the statements of `training_batch` of a model with several heads."""
     lines = ["targets: dict[str, Any] = {}"]
     weighted = any(each.weights is not None for each in plan.objectives)

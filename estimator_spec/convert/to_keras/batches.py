@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.convert.to_keras.first_use import EstimatorUse
 from estimator_spec.core.driver.estimator_base import setup_of
 from estimator_spec.core.user_functions.batches import describe
 
@@ -146,7 +146,7 @@ def _as_tensor(value: Any) -> Any:
     return tf.constant(value)
 
 
-def read_batches(use: Use, number: int) -> list[Batch]:
+def read_batches(use: EstimatorUse, number: int) -> list[Batch]:
     """Returns the first batches of the program's own input.
 
     Args:
@@ -188,7 +188,7 @@ def _converted(value: Any) -> Any:
     return tf1.convert_to_tensor_or_sparse_tensor(value)
 
 
-def _call(use: Use) -> tuple[Any, Any, list[Any]]:
+def _call(use: EstimatorUse) -> tuple[Any, Any, list[Any]]:
     """Returns the features, labels and hooks of the program's own input."""
     assert use.input_fn is not None
     try:
@@ -202,7 +202,7 @@ def _call(use: Use) -> tuple[Any, Any, list[Any]]:
         ) from error
 
 
-def known_values(use: Use) -> dict[str, list[Any]]:
+def known_values(use: EstimatorUse) -> dict[str, list[Any]]:
     """Returns values that columns know, by key of their feature.
 
     The words of vocabularies, ids beyond those of a column that has a default for them, boundaries.

@@ -106,7 +106,7 @@ def _v2_behavior() -> contextlib.AbstractContextManager[None]:
 
 
 def _write(
-    use: first_use.Use,
+    use: first_use.EstimatorUse,
     checkpoint: str,
     program: list[str],
     directory: str,

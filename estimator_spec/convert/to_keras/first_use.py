@@ -22,7 +22,7 @@ from estimator_spec.legacy.contrib.learn.core import Core
 _MODES = {"train": ModeKeys.TRAIN, "evaluate": ModeKeys.EVAL, "predict": ModeKeys.PREDICT}
 
 
-class Use(NamedTuple):
+class EstimatorUse(NamedTuple):
     """The first use of an estimator.
 
     Attributes:
@@ -42,19 +42,19 @@ class Use(NamedTuple):
     mode: str
 
 
-class _Stop(BaseException):
+class _EstimatorFound(BaseException):
     """Ends the program; no `except Exception` of the program stops it.
 
     Attributes:
         use: the use that was looked for; None if the program has an estimator that can't move.
     """
 
-    def __init__(self, use: Use | None, text: str = "estimator found") -> None:
+    def __init__(self, use: EstimatorUse | None, text: str = "estimator found") -> None:
         super().__init__(text)
         self.use = use
 
 
-def find_use(program: Sequence[str], number: int = 1) -> Use:
+def find_use(program: Sequence[str], number: int = 1) -> EstimatorUse:
     """Runs a program until it uses an estimator, and returns that use.
 
     Args:
@@ -72,7 +72,7 @@ def find_use(program: Sequence[str], number: int = 1) -> Use:
     try:
         with _watching(functools.partial(_stop_at, number, seen, specs), specs):
             run.run(command)
-    except _Stop as stop:
+    except _EstimatorFound as stop:
         if stop.use is None:
             raise ValueError(str(stop)) from None
         return stop.use
@@ -103,7 +103,7 @@ def _stop_at(
     number: int, seen: list[Any], specs: dict[int, Any], estimator: Any, method: str, given: Any
 ) -> None:
     if isinstance(estimator, Core):
-        raise _Stop(
+        raise _EstimatorFound(
             None,
             f"{type(estimator.outer).__name__} is an estimator of tf.contrib.learn, which has no "
             f"Keras counterpart: the program was stopped before it could {method}, and its "
@@ -124,7 +124,7 @@ def _stop_at(
         seen.append(estimator)
     if len(seen) == number and estimator is seen[-1]:
         mode = _MODES.get(method, ModeKeys.PREDICT)
-        raise _Stop(Use(estimator, model, columns, spec, given, mode))
+        raise _EstimatorFound(EstimatorUse(estimator, model, columns, spec, given, mode))
 
 
 def _columns_of(estimator: Any, spec: Any) -> tuple[Any, ...]:

@@ -18,12 +18,12 @@ from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
 from estimator_spec.compare.values import compare_arrays
 from estimator_spec.convert.keras_columns import assembly
 from estimator_spec.convert.keras_columns.dense import is_sequence
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.to_keras import training
 from estimator_spec.convert.to_keras.batches import Batch, Feeding
-from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.convert.to_keras.first_use import EstimatorUse
 from estimator_spec.convert.to_keras.recording import Recording
-from estimator_spec.convert.to_keras.written import Sources
+from estimator_spec.convert.to_keras.written import WrittenProgram
 from estimator_spec.core.driver.estimator_base import copy_with
 
 tf1 = tf.compat.v1
@@ -38,8 +38,8 @@ RULES = (
 
 
 def compare(
-    use: Use,
-    sources: Sources,
+    use: EstimatorUse,
+    sources: WrittenProgram,
     module: Any,
     model: Any,
     batches: list[Batch],
@@ -112,7 +112,12 @@ class EstimatorRefusesError(ValueError):
 
 
 def _outputs(
-    use: Use, sources: Sources, module: Any, model: Any, batch: Batch, recording: Recording
+    use: EstimatorUse,
+    sources: WrittenProgram,
+    module: Any,
+    model: Any,
+    batch: Batch,
+    recording: Recording,
 ) -> Iterator[tuple[Stage, Iterator[tuple[str, Any, Any]]]]:
     """Yields what the columns, and the model, give for a batch."""
     inputs = module.preprocess(sources.inputs(batch)[0])
@@ -122,7 +127,12 @@ def _outputs(
 
 
 def _columns(
-    use: Use, sources: Sources, model: Any, inputs: Any, batch: Batch, recording: Recording
+    use: EstimatorUse,
+    sources: WrittenProgram,
+    model: Any,
+    inputs: Any,
+    batch: Batch,
+    recording: Recording,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields what each column gives in a graph of columns, and in the written model."""
     import keras  # of the written model
@@ -200,7 +210,7 @@ def _by_column(columns: list[Any], values: Any) -> dict[str, Any]:
     return dict(zip([column.name for column in columns], parts, strict=True))
 
 
-def _run(build: Any, sources: Sources, batch: Batch) -> dict[str, np.ndarray]:
+def _run(build: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
     """Runs columns in a graph with the checkpoint's variables."""
     units = next(
         (v.shape[0] for v in sources.found if v.attribute == "bias" and "linear" in v.layer), None
@@ -223,7 +233,7 @@ def _run(build: Any, sources: Sources, batch: Batch) -> dict[str, np.ndarray]:
             return values
 
 
-def _stored_name(name: str, sources: Sources) -> str:
+def _stored_name(name: str, sources: WrittenProgram) -> str:
     """Returns the checkpoint's name of a variable."""
     names = sorted(set(sources.found.values()))
     if name in names:
@@ -237,7 +247,12 @@ def _stored_name(name: str, sources: Sources) -> str:
 
 
 def _predictions(
-    use: Use, sources: Sources, module: Any, model: Any, batch: Batch, recording: Recording
+    use: EstimatorUse,
+    sources: WrittenProgram,
+    module: Any,
+    model: Any,
+    batch: Batch,
+    recording: Recording,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the predictions of both."""
 
@@ -262,8 +277,8 @@ def _predictions(
 
 
 def _metrics(
-    use: Use,
-    sources: Sources,
+    use: EstimatorUse,
+    sources: WrittenProgram,
     module: Any,
     model: Any,
     batches: Sequence[Batch],
@@ -292,7 +307,7 @@ def _metrics(
     yield from _partners(sources.plan, "the metrics", expected, found)
 
 
-def _metric_name(plan: Plan, name: str, expected: Container[str]) -> str:
+def _metric_name(plan: ModelPlan, name: str, expected: Container[str]) -> str:
     """Returns the estimator's name of a metric of Keras, which adds that of the output."""
     for objective in plan.objectives:
         for output in objective.outputs:
@@ -303,7 +318,7 @@ def _metric_name(plan: Plan, name: str, expected: Container[str]) -> str:
     return name
 
 
-def _stated(plan: Plan, what: str) -> dict[str, str]:
+def _stated(plan: ModelPlan, what: str) -> dict[str, str]:
     """Returns how values differ that the plan says aren't equal, by name."""
     return {
         "/".join(filter(None, (difference.what, objective.head))): difference.text
@@ -314,7 +329,7 @@ def _stated(plan: Plan, what: str) -> dict[str, str]:
 
 
 def _partners(
-    plan: Plan, what: str, old: Mapping[str, Any], new: Mapping[str, Any]
+    plan: ModelPlan, what: str, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the values of both sides by name, but for those that the plan says aren't equal."""
     stated = _stated(plan, what)

@@ -9,8 +9,8 @@ from estimator_spec import checkpoints
 from estimator_spec.compare import page, text
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.convert.keras_columns.readings import TENSORFLOW
-from estimator_spec.convert.to_keras.first_use import Use
-from estimator_spec.convert.to_keras.written import Sources
+from estimator_spec.convert.to_keras.first_use import EstimatorUse
+from estimator_spec.convert.to_keras.written import WrittenProgram
 from estimator_spec.core.common.html_page import Bar, Page
 from estimator_spec.core.common.terminal import markdown_table
 
@@ -85,7 +85,7 @@ _DIFFERENCES = ("where", "what", "how it differs")
 COMPARED = ("compared", "outcome", "largest difference", "relative")
 
 
-def markdown(use: Use, sources: Sources, result: Comparison) -> str:
+def markdown(use: EstimatorUse, sources: WrittenProgram, result: Comparison) -> str:
     """Returns the text of report.md."""
     origins = [(f"`{o.column}`", f"`{o.kind}`", o.reading, o.layers) for o in sources.plan.origins]
     differences = [(d.column, f"`{d.what}`", d.text) for d in sources.plan.differences]
@@ -113,7 +113,7 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _rest(sources: Sources) -> list[str]:
+def _rest(sources: WrittenProgram) -> list[str]:
     """Returns what is left to write, with the variables that no column has."""
     names = ", ".join(f"`{name}`" for name in sources.plan.outputs)
     moved = set(sources.found.values())
@@ -128,7 +128,7 @@ def _rest(sources: Sources) -> list[str]:
     return [text, markdown_table(("variable", "shape"), rows)]
 
 
-def make_page(sources: Sources, result: Comparison) -> Page:
+def make_page(sources: WrittenProgram, result: Comparison) -> Page:
     """Returns the page of a comparison, with the picture of how columns became layers."""
     made = page.make_page(result)
     made.add_heading("How each column became layers")
@@ -154,7 +154,7 @@ def compared_rows(result: Comparison) -> list[tuple[str, ...]]:
     return rows
 
 
-def _sizes(sources: Sources, column: str) -> list[int]:
+def _sizes(sources: WrittenProgram, column: str) -> list[int]:
     layers = (re.sub(r"\W", "_", column), sources.plan.linear_layers.get(column))
     return [
         (variable.shape[0] or 0) * (variable.shape[-1] or 0)

@@ -21,12 +21,12 @@ from estimator_spec.compare.comparison import Item, Outcome
 from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_arrays, compare_changes, compare_series
 from estimator_spec.convert.keras_columns import trained_values
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.to_keras.batches import Batch, Feeding
 from estimator_spec.convert.to_keras.checkpoint_files import link_checkpoint
-from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.convert.to_keras.first_use import EstimatorUse
 from estimator_spec.convert.to_keras.recording import Recording
-from estimator_spec.convert.to_keras.written import Sources
+from estimator_spec.convert.to_keras.written import WrittenProgram
 from estimator_spec.core.checkpoints import state_file
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.cluster import roles
@@ -41,8 +41,8 @@ _ROUNDING = 2.0**-23
 
 
 def compare(
-    use: Use,
-    sources: Sources,
+    use: EstimatorUse,
+    sources: WrittenProgram,
     module: Any,
     model: Any,
     batches: Sequence[Batch],
@@ -77,7 +77,7 @@ def compare(
         return compare_with(trained, sources, module, model, tolerances), []
 
 
-def stated(plan: Plan) -> dict[str, str]:
+def stated(plan: ModelPlan) -> dict[str, str]:
     """Returns in which way the plan says that steps differ, by the name of their losses."""
     found = [each.text for each in plan.differences if each.column.startswith("the optimizer")]
     return {_TITLE: "; ".join(found)} if found else {}
@@ -98,7 +98,7 @@ class Trained(NamedTuple):
 
 
 def train_estimator(
-    use: Use, sources: Sources, batches: Sequence[Batch], directory: str
+    use: EstimatorUse, sources: WrittenProgram, batches: Sequence[Batch], directory: str
 ) -> Trained:
     """Trains a copy of the estimator in an empty directory, from the checkpoint."""
     batches = [batches[step % len(batches)] for step in range(STEPS)]
@@ -119,7 +119,7 @@ def train_estimator(
 
 
 def compare_with(
-    trained: Trained, sources: Sources, module: Any, model: Any, tolerances: Tolerances
+    trained: Trained, sources: WrittenProgram, module: Any, model: Any, tolerances: Tolerances
 ) -> list[Item]:
     """Trains the written model, and compares it with the estimator; arguments as `compare`."""
     try:
@@ -131,7 +131,7 @@ def compare_with(
         return [*items, *_compare_changes(sources, model, start, end, tolerances)]
 
 
-def _why_not(use: Use, sources: Sources, batches: Sequence[Batch]) -> str | None:
+def _why_not(use: EstimatorUse, sources: WrittenProgram, batches: Sequence[Batch]) -> str | None:
     """Returns why training can't be compared; None if it can."""
     if use.model is None:
         return "the program's model_fn is its own, and only its columns moved"
@@ -181,7 +181,9 @@ class _Recording(Feeding):
         super().after_run(run_context, run_values)
 
 
-def _train_model(sources: Sources, module: Any, model: Any, batches: Sequence[Batch]) -> np.ndarray:
+def _train_model(
+    sources: WrittenProgram, module: Any, model: Any, batches: Sequence[Batch]
+) -> np.ndarray:
     """Trains the written model; returns the losses."""
     _keep_all(model)
     model.run_eagerly, model.jit_compile = True, False
@@ -206,7 +208,7 @@ def _keep_all(model: Any) -> None:
 
 
 def _compare_changes(
-    sources: Sources, model: Any, start: Checkpoint, end: Checkpoint, tolerances: Tolerances
+    sources: WrittenProgram, model: Any, start: Checkpoint, end: Checkpoint, tolerances: Tolerances
 ) -> Iterator[Item]:
     """Yields the items of what training changed: of each variable and slot of both sides."""
     plan, found = sources.plan, sources.found

@@ -21,10 +21,10 @@ from estimator_spec.convert.keras_columns import (
     source,
     trained_values,
 )
-from estimator_spec.convert.keras_columns.plan import Plan, Variable
+from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
 from estimator_spec.convert.to_keras import check
 from estimator_spec.convert.to_keras.batches import Batch
-from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.convert.to_keras.first_use import EstimatorUse
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.common import own_files
 
@@ -32,7 +32,7 @@ from estimator_spec.core.common import own_files
 _INLINE_WORDS = 20
 
 
-class Sources(NamedTuple):
+class WrittenProgram(NamedTuple):
     """Contents of the program's files, before they are written.
 
     Attributes:
@@ -44,9 +44,9 @@ class Sources(NamedTuple):
         reading: how the program reads features.
     """
 
-    plan: Plan
+    plan: ModelPlan
     checkpoint: str
-    found: dict[Variable, str]
+    found: dict[ModelVariable, str]
     texts: dict[str, str]
     shown: str = ""
     reading: readings.Reading = readings.TENSORFLOW
@@ -59,13 +59,13 @@ class Sources(NamedTuple):
 
 
 def plan_program(
-    use: Use,
+    use: EstimatorUse,
     checkpoint: str,
     program: str,
     shown: str,
     embeddings: str = distributed.LAYERS,
     reading: readings.Reading = readings.TENSORFLOW,
-) -> Sources:
+) -> WrittenProgram:
     """Plans the model of an estimator and its files; writes nothing.
 
     Args:
@@ -80,7 +80,7 @@ def plan_program(
         ValueError: something has no Keras counterpart, or no source.
         CheckpointError: the checkpoint isn't that of this model.
     """
-    plan = Plan(inline_words=_INLINE_WORDS)
+    plan = ModelPlan(inline_words=_INLINE_WORDS)
     if use.model is not None:
         canned_models.add_canned_model(plan, use.model, embeddings)
         title = f"{program}'s {type(use.estimator).__name__}"
@@ -100,10 +100,10 @@ def plan_program(
             texts[f"{module.__name__.rpartition('.')[2]}.py"] = text
     found = trained_values.find_variables(plan, checkpoint)
     with Checkpoint(checkpoint) as opened:
-        return Sources(plan, opened.prefix, found, texts, os.fspath(shown), reading)
+        return WrittenProgram(plan, opened.prefix, found, texts, os.fspath(shown), reading)
 
 
-def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
+def write_program(sources: WrittenProgram, directory: str) -> tuple[Any, Any]:
     """Writes the files into a directory, and the trained weights.
 
     Returns:
@@ -127,7 +127,7 @@ def write_program(sources: Sources, directory: str) -> tuple[Any, Any]:
     return module, model
 
 
-def trained_model(sources: Sources, module: Any) -> Any:
+def trained_model(sources: WrittenProgram, module: Any) -> Any:
     """Returns a model of the module of model.py, with the checkpoint's values and slots.
 
     It is compiled if its optimizer moved.

@@ -20,7 +20,7 @@ from estimator_spec import heads
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import assembly, canned_models, source, trained_values
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.to_keras import written
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from test_columns import some
@@ -107,14 +107,14 @@ def test_layers_of_any_names(keys, table):
         outputs["logits"] = tf1.feature_column.linear_model(features, wide)
         return outputs
 
-    plan = Plan(inline_words=1)
+    plan = ModelPlan(inline_words=1)
     plan.outputs["input_layer"] = assembly.add_input_layer(plan, deep)
     plan.outputs["logits"] = assembly.add_linear_model(plan, wide, 1, "sum")
     with tempfile.TemporaryDirectory() as folder:
         expected, checkpoint, _ = drawn.run_columns(build, batch, folder)
         texts = {"model.py": source.write_model(plan, "names")}
         found = trained_values.find_variables(plan, checkpoint)
-        sources = written.Sources(plan, checkpoint, found, texts)
+        sources = written.WrittenProgram(plan, checkpoint, found, texts)
         module, model = written.write_program(sources, folder)
         outputs = model(module.preprocess({k: v.tensor(True) for k, v in batch.items()}))
     for name, value in expected.items():
@@ -144,7 +144,7 @@ def test_models_of_any_names(keys, names):
         heads.MultiLabelHead(3, label_vocabulary=["a", "b", "c"], name=names[1]),
         heads.RegressionHead(inverse_link_fn=tf.exp, name=names[2]),
     ]
-    plan = Plan(inline_words=1)
+    plan = ModelPlan(inline_words=1)
     canned_models.add_canned_model(plan, CannedModel(heads.MultiHead(kinds), parts, 2))
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "model.py").write_text(source.write_model(plan, "names"), encoding="utf-8")

@@ -27,7 +27,7 @@ from estimator_spec.convert.keras_columns import (
 from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
 from estimator_spec.convert.keras_columns.function_source import functions_of, write_function
 from estimator_spec.convert.keras_columns.numpy_features import Sparse, as_array, of_rows
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW
 from test_columns import some
 
@@ -37,7 +37,7 @@ pytest.importorskip("farmhash", reason="needs the extra without-tensorflow")
 fc = tf.feature_column
 
 
-def written(plan: Plan) -> types.ModuleType:
+def written(plan: ModelPlan) -> types.ModuleType:
     """Returns the module of a plan's program without TensorFlow."""
     module = types.ModuleType("written")
     module.__file__ = __file__
@@ -47,7 +47,7 @@ def written(plan: Plan) -> types.ModuleType:
     return module
 
 
-def by_tensorflow(plan: Plan, features: dict) -> dict:
+def by_tensorflow(plan: ModelPlan, features: dict) -> dict:
     """Returns what TensorFlow's ops read of a plan's features."""
     names = {**vars(preprocessing)}
     names.update({name: evaluate(value, names) for name, value in plan.constants.items()})
@@ -57,7 +57,7 @@ def by_tensorflow(plan: Plan, features: dict) -> dict:
 
 def check(columns, batch, layer=None) -> None:
     """Compares both readings of columns, in all forms of the features."""
-    plan = Plan()
+    plan = ModelPlan()
     assembly.add_layer(plan, columns, layer, 1, "sum")
     expected = by_tensorflow(plan, {key: value.tensor(False) for key, value in batch.items()})
     found = written(plan).preprocess({key: arrays(value) for key, value in batch.items()})
@@ -203,7 +203,7 @@ GOOD = {
 @pytest.fixture(scope="module")
 def program():
     """Returns the module of a program."""
-    plan = Plan()
+    plan = ModelPlan()
     assembly.add_layer(plan, COLUMNS, None, 1, "sum")
     return written(plan)
 
@@ -250,7 +250,7 @@ def test_a_model_in_a_program_reads_by_numpy():
 
 def test_a_baseline_takes_any_features():
     """A model without columns reads the size of a batch from any feature."""
-    plan = Plan()
+    plan = ModelPlan()
     canned_models.add_canned_model(plan, estimator_spec.BaselineClassifier().canned_model)
     program = written(plan)
     assert program.preprocess({"x": [["a"], [], []]})["zeros"].shape == (3, 1)
@@ -259,7 +259,7 @@ def test_a_baseline_takes_any_features():
 
 def test_a_loss_of_the_program_is_refused():
     """A loss_fn, whose tensors are TensorFlow's, is refused by name."""
-    plan = Plan()
+    plan = ModelPlan()
     assembly.add_layer(plan, COLUMNS[:1], None, 1, "sum")
     plan.losses["own_loss"] = by_tensorflow
     with pytest.raises(ValueError, match="loss_fn 'by_tensorflow' .* without --without-tensorflow"):

@@ -12,7 +12,7 @@ import tensorflow as tf
 import argument_table
 from argument_table import MOVES, NO_EFFECT, OPTIMIZERS, REFUSED
 from estimator_spec.convert.keras_columns import optimizers
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.core.common.legacy_keras import keras_2
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
@@ -63,7 +63,7 @@ def train_old(make):
 
 def planned(make):
     """Returns the plan of an optimizer."""
-    plan = Plan()
+    plan = ModelPlan()
     model = CannedModel(None, (ModelPart("dnn", make, None),), generation=2)
     optimizers.add_optimizers(plan, model)
     return plan

@@ -13,7 +13,7 @@ import tpu_columns
 from column_strategies import Feature
 from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import assembly, source
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.to_keras import written
 from estimator_spec.core.common.legacy_keras import keras_2
 
@@ -242,7 +242,7 @@ def test_a_long_vocabulary_of_any_words(word, tmp_path):
     """The written program has a list of many words, also of those that a file can't have."""
     many = [*(f"word {n}" for n in range(30)), word]
     column = fc.categorical_column_with_vocabulary_list("a", many)
-    plan = Plan(inline_words=20)
+    plan = ModelPlan(inline_words=20)
     assembly.add_layer(plan, [fc.indicator_column(column)], None, 1, "sum")
     (tmp_path / "model.py").write_text(source.write_model(plan, "words"), encoding="utf-8")
     (tmp_path / "vocabularies").mkdir()

@@ -11,7 +11,7 @@ from estimator_spec import canned
 from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import canned_models, source, step_functions
 from estimator_spec.convert.keras_columns.expressions import evaluate
-from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.to_keras import written
 
 keras = pytest.importorskip("keras")
@@ -83,7 +83,7 @@ def test_rates_are_equal(name):
 def test_other_rates_are_refused(name):
     """A rate that depends on something else leaves the model without an optimizer, by name."""
     estimator = linear(REFUSED[name])
-    plan = Plan()
+    plan = ModelPlan()
     canned_models.add_canned_model(plan, estimator.canned_model)
     assert plan.optimizer is None
     (difference,) = [each for each in plan.differences if each.what == "learning_rate"]
@@ -116,7 +116,7 @@ def test_a_model_goes_on(tmp_path):
     for name, values in (("kernel", "linear/linear_model/x/weights"),):
         found = getattr(model.get_layer("linear_x"), name)
         np.testing.assert_allclose(found, estimator.get_variable_value(values), 1e-5)
-    plan = Plan()
+    plan = ModelPlan()
     canned_models.add_canned_model(plan, estimator.canned_model)
     (tmp_path / "model.py").write_text(source.write_model(plan, "a test"), encoding="utf-8")
     module = written.load_module(str(tmp_path))

@@ -14,7 +14,7 @@ import estimator_spec
 from estimator_spec import heads
 from estimator_spec.compare.stages import Stage
 from estimator_spec.convert.to_keras import batches, proof, report, written
-from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.convert.to_keras.first_use import EstimatorUse
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 
@@ -59,7 +59,7 @@ def program(tmp_path_factory):
     columns = [fc.embedding_column(words, 3)]
     estimator = estimator_spec.DNNEstimator(head, [4], columns, str(directory / "models"))
     estimator.train(input_fn)
-    use = Use(estimator, estimator.canned_model, (), None, input_fn, ModeKeys.TRAIN)
+    use = EstimatorUse(estimator, estimator.canned_model, (), None, input_fn, ModeKeys.TRAIN)
     sources = written.plan_program(use, estimator.model_dir, "heads.py", "")
     (directory / "out").mkdir()
     return use, sources, *written.write_program(sources, str(directory / "out")), directory / "out"
@@ -109,7 +109,7 @@ def test_without_a_counterpart_of_the_optimizer(tmp_path):
         return input_fn().map(lambda features, labels: (features, labels["price"]))
 
     estimator.train(prices)
-    use = Use(estimator, estimator.canned_model, (), None, prices, ModeKeys.TRAIN)
+    use = EstimatorUse(estimator, estimator.canned_model, (), None, prices, ModeKeys.TRAIN)
     sources = written.plan_program(use, estimator.model_dir, "nadam.py", "")
     (tmp_path / "out").mkdir()
     module, model = written.write_program(sources, str(tmp_path / "out"))

@@ -12,7 +12,7 @@ import pytest
 from estimator_spec.compare.comparison import Outcome
 from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.convert.to_keras import batches, proof, training, written
-from estimator_spec.convert.to_keras.first_use import Use
+from estimator_spec.convert.to_keras.first_use import EstimatorUse
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
@@ -145,7 +145,9 @@ def sound(tmp_path_factory):
     random.seed(1)
     estimator.train(program.input_fn)
     random.setstate(state)
-    use = Use(estimator, estimator.canned_model, (), None, program.input_fn, ModeKeys.TRAIN)
+    use = EstimatorUse(
+        estimator, estimator.canned_model, (), None, program.input_fn, ModeKeys.TRAIN
+    )
     sources = written.plan_program(use, estimator.model_dir, "visitors.py", "")
     found = batches.read_batches(use, training.STEPS)
     assert len({len(batch.labels) for batch in found}) == 2  # the last one is smaller

@@ -22,9 +22,9 @@ from estimator_spec.convert.keras_columns import (
     serving_source,
     source,
 )
-from estimator_spec.convert.keras_columns.plan import Plan
-from estimator_spec.core.common import own_files
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW
+from estimator_spec.core.common import own_files
 from estimator_spec.heads import BinaryClassHead
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
@@ -43,7 +43,7 @@ def shoppers():
     return module
 
 
-def combined() -> Plan:
+def combined() -> ModelPlan:
     """Plans the model of the program."""
     wide, deep = shoppers().columns()
     estimator = estimator_spec.DNNLinearCombinedEstimator(
@@ -52,12 +52,12 @@ def combined() -> Plan:
         dnn_feature_columns=deep,
         dnn_hidden_units=[6],
     )
-    plan = Plan(inline_words=20)
+    plan = ModelPlan(inline_words=20)
     canned_models.add_canned_model(plan, estimator.canned_model)
     return plan
 
 
-def sequences() -> Plan:
+def sequences() -> ModelPlan:
     """Plans a model of sequences, one of them of TPU columns."""
     identity = fc.sequence_categorical_column_with_identity("clicks", 10)
     words = fc.sequence_categorical_column_with_vocabulary_list("words", ["ant", "bee"])
@@ -66,7 +66,7 @@ def sequences() -> Plan:
         fc.indicator_column(words),
         fc.sequence_numeric_column("seconds", default_value=-1.0),
     ]
-    plan = Plan(inline_words=20)
+    plan = ModelPlan(inline_words=20)
     assembly.add_layer(plan, columns, None, 1, "sum")
     return plan
 
