@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what optimizers of TensorFlow 1.15's tf.contrib.opt do, for `test_contrib_opt.py`.
+"""Records what optimizers of TensorFlow 1.15's tf.contrib.opt do, for `test_opt.py`.
 
 python make_tf1_15_optimizers.py tf1_15_optimizers.json     # Python 3.7, tensorflow==1.15.5
 """

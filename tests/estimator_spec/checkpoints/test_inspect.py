@@ -14,6 +14,7 @@ import estimator_spec as es
 import tpu_columns
 from estimator_spec import checkpoints
 from estimator_spec.core.checkpoints import records, slots
+from estimator_spec.core.embedding import optimizers
 
 TABLE = "input_layer/word_embedding/embedding_weights"
 
@@ -85,7 +86,7 @@ def test_the_checkpoint_of_tensorflow_1(tf1_checkpoint):
 def test_slots_of_an_embedding_core(files, name):
     """Each optimizer of an embedding core is recognized by its slots."""
     parameters = OPTIMIZERS[name]
-    names = es.embedding.optimizers.slot_names(parameters, TABLE).values()
+    names = optimizers.slot_names(parameters, TABLE).values()
     table = np.zeros((5, 2), np.float32)
     prefix = files.write({TABLE: table, **dict.fromkeys(names, table)})
     found = table_of(checkpoints.inspect(prefix))
