@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -13,7 +14,7 @@ from estimator_spec.compare import comparison, gaps, values
 from estimator_spec.compare.comparison import Comparison, Item, Outcome
 from estimator_spec.compare.gaps import Gap, GapBuilder
 from estimator_spec.compare.matching import compare_variables
-from estimator_spec.compare.recording import Variable
+from estimator_spec.compare.recording import RecordedVariable
 from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
 from estimator_spec.core.checkpoints.bundle import Checkpoint, StoredVariable
 
@@ -54,9 +55,9 @@ def compare_checkpoints(old: str, new: str, *, tolerances: Tolerances | None = N
         return Comparison(*names, tuple(items))
 
 
-def _variables(checkpoint: Checkpoint) -> dict[str, Variable]:
+def _variables(checkpoint: Checkpoint) -> dict[str, RecordedVariable]:
     return {
-        name: Variable(name, variable.dtype.name, variable.shape, trainable=True)
+        name: RecordedVariable(name, variable.dtype.name, variable.shape, trainable=True)
         for name, variable in checkpoint.variables.items()
     }
 
@@ -79,12 +80,11 @@ def _compare_values(old: StoredSide, new: StoredSide, name: str, tolerances: Tol
     if not (variable.is_rows and new.variable(name).is_rows):
         arrays = _whole(old, name), _whole(new, name)
         gap = gaps.measure(*arrays, tolerance)
-        text = "" if gap.agrees else values.describe_gap(gap, *arrays)
+        describe = functools.partial(values.describe_gap, gap, *arrays)
     else:
         gap = _measure_rows(old, new, name, tolerance)
-        text = "" if gap.agrees else _describe_rows(old, new, name, gap, tolerance)
-    outcome = Outcome.AGREES if gap.agrees else Outcome.DIFFERS
-    return Item(stage, name, outcome, text, gap, tolerance)
+        describe = functools.partial(_describe_rows, old, new, name, gap, tolerance)
+    return values.measured_item(stage, name, gap, tolerance, describe)
 
 
 def _measure_rows(old: StoredSide, new: StoredSide, name: str, tolerance: Tolerance) -> Gap:

@@ -5,12 +5,23 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 
 from estimator_spec.compare.gaps import Gap
 from estimator_spec.compare.stages import Stage, Tolerance
 
-# Items that a note lists.
+# Items that a note or an error lists.
 _MAX_LISTED = 5
+
+
+# The values of both sides.
+Series = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Returns the first texts, and the number of the others."""
+    more = len(texts) - _MAX_LISTED
+    return "; ".join(texts[:_MAX_LISTED]) + (f"; and {more} more" if more > 0 else "")
 
 
 class Outcome(enum.Enum):
@@ -42,7 +53,7 @@ class Item:
     text: str = ""
     gap: Gap | None = None
     tolerance: Tolerance | None = None
-    series: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    series: Series | None = None
 
     @property
     def agrees(self) -> bool:
@@ -99,9 +110,8 @@ class Comparison:
         ]
         if not empty:
             return self.notes
-        more = f"; and {len(empty) - _MAX_LISTED} more" if len(empty) > _MAX_LISTED else ""
         text = "Equal, but without a number to compare (no element, or NaN on both sides)"
-        return (*self.notes, f"{text}: {'; '.join(empty[:_MAX_LISTED])}{more}.")
+        return (*self.notes, f"{text}: {listed(empty)}.")
 
     @property
     def first_difference(self) -> Item | None:

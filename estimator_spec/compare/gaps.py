@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -186,6 +187,31 @@ def find_order(old: np.ndarray, new: np.ndarray, tolerance: Tolerance) -> np.nda
     order = np.empty(len(old), np.int64)
     order[of_new] = of_old
     return order if measure(rows[order], new_rows, tolerance).agrees else None
+
+
+def measure_changes(
+    start: np.ndarray, old: np.ndarray, new: np.ndarray, steps: int
+) -> tuple[float, float, float]:
+    """Measures how differently two trainings changed an array.
+
+    Args:
+        start: the array before the steps.
+        old: the old side's after them, of the same shape.
+        new: the new side's.
+        steps: number of steps, each of which rounds.
+
+    Returns:
+        The Euclidean norms of the old change, of the new one, and of their difference; the last is
+        0 if rounding can make it.
+    """
+    squares = np.zeros(4)
+    for parts in zip(*(_blocks(array.reshape(-1)) for array in (start, old, new)), strict=True):
+        first, end, new_end = (part.astype(np.float64) for part in parts)
+        found = (end - first, new_end - first, end - new_end, end)
+        squares += [float(np.nansum(np.square(each))) for each in found]
+    norm, new_norm, difference, size = np.sqrt(squares).tolist()
+    rounding = math.sqrt(steps) * np.finfo(np.float32).eps * size
+    return norm, new_norm, difference if difference > rounding else 0.0
 
 
 def _wide(array: np.ndarray) -> type:

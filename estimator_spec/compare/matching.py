@@ -7,9 +7,14 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from estimator_spec.compare.comparison import Comparison, Item, Outcome, Side
-from estimator_spec.compare.recording import Call, Recording, Variable
+from estimator_spec.compare.recording import RecordedCall, RecordedVariable, Recording
 from estimator_spec.compare.stages import Stage, Tolerances
-from estimator_spec.compare.values import compare_losses, compare_values, lone_item
+from estimator_spec.compare.values import (
+    compare_changes,
+    compare_losses,
+    compare_values,
+    lone_item,
+)
 
 # The kinds of calls, and the stage in which it shows that only one side makes one.
 KINDS = {
@@ -19,7 +24,8 @@ KINDS = {
     "export": Stage.SIGNATURES,
 }
 # Groups of arrays by the names of variables.
-_OF_VARIABLES = ("initial", "first_update", "trained")
+_TRAINED = ("first_update", "trained")
+_OF_VARIABLES = ("initial", *_TRAINED)
 
 
 def compare_recordings(
@@ -57,7 +63,9 @@ def compare_recordings(
     return Comparison(*sides, tuple(items), tuple(_notes(old, new)))
 
 
-def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool) -> Iterator[Item]:
+def _compare_calls(
+    old: RecordedCall, new: RecordedCall, tolerances: Tolerances, training: bool
+) -> Iterator[Item]:
     """Yields the items of two calls of one kind, whose variables and values matter if they train.
 
     Without a training on both sides those of all calls do.
@@ -80,7 +88,7 @@ def _compare_calls(old: Call, new: Call, tolerances: Tolerances, training: bool)
 
 
 def compare_variables(
-    old: Mapping[str, Variable], new: Mapping[str, Variable], prefix: str = ""
+    old: Mapping[str, RecordedVariable], new: Mapping[str, RecordedVariable], prefix: str = ""
 ) -> Iterator[Item]:
     """Yields the items of variables by name; the items' names begin with `prefix`."""
     stage = Stage.VARIABLES
@@ -105,7 +113,7 @@ def compare_variables(
 
 
 def _compare_group(
-    stage: Stage, group: str, old: Call, new: Call, tolerances: Tolerances
+    stage: Stage, group: str, old: RecordedCall, new: RecordedCall, tolerances: Tolerances
 ) -> Iterator[Item]:
     """Yields the items of a group of arrays."""
     first, second = old.arrays.get(group), new.arrays.get(group)
@@ -118,10 +126,24 @@ def _compare_group(
         variables = old.variables.get(name), new.variables.get(name)
         if group in _OF_VARIABLES and not _have_one_shape(*variables):
             continue  # an item of the variables' stage says so
-        yield compare_values(stage, item_name, first.get(name), second.get(name), tolerances)
+        item = compare_values(stage, item_name, first.get(name), second.get(name), tolerances)
+        yield _with_changes(item, group, name, old, new) if group in _TRAINED else item
 
 
-def _have_one_shape(old: Variable | None, new: Variable | None) -> bool:
+def _with_changes(item: Item, group: str, name: str, old: RecordedCall, new: RecordedCall) -> Item:
+    """Returns the item of a variable after steps, which differs if they changed it differently."""
+    # The new side may have been started with the old one's values.
+    places = ((old, "initial"), (old, group), (new, group))
+    arrays = [call.arrays.get(each, {}).get(name) for call, each in places]
+    losses = old.arrays.get("losses", {}).get("")
+    steps = losses.shape[0] if losses is not None and group == "trained" else 1
+    if not item.agrees or None in arrays:
+        return item
+    start, end, new_end = (array.load() for array in arrays if array is not None)
+    return compare_changes(item, start, end, new_end, steps)
+
+
+def _have_one_shape(old: RecordedVariable | None, new: RecordedVariable | None) -> bool:
     """Returns whether a variable of both sides has one shape, or is one of neither."""
     return getattr(old, "shape", None) == getattr(new, "shape", None)
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from estimator_spec.compare.comparison import listed
 from estimator_spec.compare.programs import Program, ProgramError
 from estimator_spec.legacy.program_source import program_files
-
-# Modules that an error or a note lists.
-_MAX_LISTED = 5
 
 
 class Trees:
@@ -63,7 +61,7 @@ class Trees:
             program = self._programs[label]
             raise ProgramError(
                 f"The {label} program, {program.text!r}, imports modules of another tree, so the "
-                f"comparison would show nothing: {_listed(wrong)}. A directory on PYTHONPATH or "
+                f"comparison would show nothing: {listed(wrong)}. A directory on PYTHONPATH or "
                 "sys.path leads there: unset PYTHONPATH, or give each side its own, by --old-path "
                 "and --new-path."
             )
@@ -85,12 +83,7 @@ class Trees:
         both = [f"{name} ({file})" for name, file in new.items() if old.get(name) == file]
         if not both:
             return ()
-        return (f"Both programs imported the same file of some modules: {_listed(both)}.",)
-
-
-def _listed(texts: Sequence[str]) -> str:
-    more = len(texts) - _MAX_LISTED
-    return "; ".join(texts[:_MAX_LISTED]) + (f"; and {more} more" if more > 0 else "")
+        return (f"Both programs imported the same file of some modules: {listed(both)}.",)
 
 
 def _is_below(file: str, folder: str) -> bool:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from estimator_spec.compare.estimator_collector.options import Api, Options
+from estimator_spec.compare.estimator_collector.options import EstimatorApi, RecordingOptions
 from estimator_spec.compare.recording import Recording
 from estimator_spec.legacy.program_source import program_files
 
@@ -68,7 +68,11 @@ class Program:
 
 
 def record(
-    program: Program, label: str, folder: str, options: Options, timeout: float | None = None
+    program: Program,
+    label: str,
+    folder: str,
+    options: RecordingOptions,
+    timeout: float | None = None,
 ) -> Recording:
     """Runs a program and returns the recording of its estimators' calls.
 
@@ -91,7 +95,7 @@ def record(
         options,
         out=os.path.join(folder, "recording"),
         run_dir=run_dir,
-        api=Api.OURS if program.python is None else Api.AUTO,
+        api=EstimatorApi.OURS if program.python is None else EstimatorApi.AUTO,
         run_options=program.run_options,
         directory=None if program.directory is None else os.path.realpath(program.directory),
     )

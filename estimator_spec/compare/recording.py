@@ -19,7 +19,7 @@ _PART = re.compile(r"(.+)/part_(\d+)((?:/.*)?)$")
 
 
 @dataclasses.dataclass(frozen=True)
-class Variable:
+class RecordedVariable:
     """A variable of a graph.
 
     Attributes:
@@ -60,7 +60,7 @@ class Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class RecordedCall:
     """A call of an estimator's method.
 
     Attributes:
@@ -77,7 +77,7 @@ class Call:
     kind: str
     number: int
     after_training: bool
-    variables: Mapping[str, Variable]
+    variables: Mapping[str, RecordedVariable]
     arrays: Mapping[str, Mapping[str, Array]]
     signatures: Mapping[str, Any]
     assigned: tuple[str, ...] | None
@@ -127,11 +127,11 @@ class Recording:
             f"NumPy {known['numpy']}"
         )
 
-    def of(self, kind: str) -> tuple[Call, ...]:
+    def of(self, kind: str) -> tuple[RecordedCall, ...]:
         """Returns the calls of a kind."""
         return tuple(call for call in self.calls if call.kind == kind)
 
-    def _call(self, entry: dict[str, Any]) -> Call:
+    def _call(self, entry: dict[str, Any]) -> RecordedCall:
         groups: dict[str, Mapping[str, Array]] = {
             group: self._whole_arrays(entry[group])
             for group in ("initial", "first_update", "trained")
@@ -144,7 +144,7 @@ class Recording:
         if "losses" in entry:
             groups["losses"] = {"": self._array(entry["losses"])}
         assigned = entry.get("assigned")
-        return Call(
+        return RecordedCall(
             kind=entry["kind"],
             number=entry["number"],
             after_training=entry.get("after_training", True),
@@ -180,13 +180,13 @@ def _whole_name(name: str) -> str:
     return match[1] + match[3] if match else name
 
 
-def _whole_variables(entries: list[dict[str, Any]]) -> dict[str, Variable]:
-    variables: dict[str, Variable] = {}
+def _whole_variables(entries: list[dict[str, Any]]) -> dict[str, RecordedVariable]:
+    variables: dict[str, RecordedVariable] = {}
     for entry in entries:
         name, shape = _whole_name(entry["name"]), tuple(entry["shape"])
         if name in variables:
             shape = _joined_shape(variables[name].shape, shape)[0]
-        variables[name] = Variable(name, entry["dtype"], shape, entry["trainable"])
+        variables[name] = RecordedVariable(name, entry["dtype"], shape, entry["trainable"])
     return variables
 
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from estimator_spec.compare.comparison import Comparison, Side
-from estimator_spec.compare.estimator_collector.options import Limits, Options
+from estimator_spec.compare.estimator_collector.options import Limits, RecordingOptions
 from estimator_spec.compare.matching import KINDS, compare_recordings
 from estimator_spec.compare.origins import Trees
 from estimator_spec.compare.programs import Program, ProgramError, record
@@ -74,7 +74,7 @@ def compare_programs(
         else:
             os.makedirs(folder)
         folder = os.path.realpath(folder)
-        options = Options(**dataclasses.asdict(limits))
+        options = RecordingOptions(**dataclasses.asdict(limits))
         report = report or (lambda _: None)
         trees = Trees(old, new, never_from)
         trees.check_sources()

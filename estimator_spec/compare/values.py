@@ -4,18 +4,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from estimator_spec.compare import gaps
-from estimator_spec.compare.comparison import Item, Outcome
+from estimator_spec.compare.comparison import Item, Outcome, Series
 from estimator_spec.compare.gaps import Gap
 from estimator_spec.compare.recording import Array
-from estimator_spec.compare.stages import Stage, Tolerances
+from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
 
 # Numbers that an item keeps of each side, for pages.
 _MAX_SERIES = 1000
+# Part of what training changes that may differ: few elements may be differences of larger ones.
+_SAME_CHANGE = 0.01
 
 
 def compare_values(
@@ -66,11 +69,50 @@ def compare_arrays(
     if rounding > tolerance.absolute:
         tolerance = dataclasses.replace(tolerance, absolute=rounding)
     gap = gaps.measure(old, new, tolerance)
+
+    def describe() -> str:
+        order = gaps.find_order(old, new, tolerance)
+        return describe_order(order) if order is not None else describe_gap(gap, old, new)
+
+    return measured_item(stage, name, gap, tolerance, describe)
+
+
+def measured_item(
+    stage: Stage,
+    name: str,
+    gap: Gap,
+    tolerance: Tolerance,
+    describe: Callable[[], str],
+    series: Series | None = None,
+) -> Item:
+    """Returns the item of measured differences; `describe` is called if they are too large."""
     if gap.agrees:
-        return Item(stage, name, Outcome.AGREES, "", gap, tolerance)
-    order = gaps.find_order(old, new, tolerance)
-    text = describe_order(order) if order is not None else describe_gap(gap, old, new)
-    return Item(stage, name, Outcome.DIFFERS, text, gap, tolerance)
+        return Item(stage, name, Outcome.AGREES, "", gap, tolerance, series)
+    return Item(stage, name, Outcome.DIFFERS, describe(), gap, tolerance, series)
+
+
+def compare_changes(
+    item: Item, start: np.ndarray, old: np.ndarray, new: np.ndarray, steps: int
+) -> Item:
+    """Returns the item of a trained array, which differs if training changed the two differently.
+
+    Arrays that hardly change agree after it, whatever the learning rates were.
+
+    Args:
+        item: the item of the array's values.
+        start: the array before the steps.
+        old: the old side's after them.
+        new: the new side's.
+        steps: number of steps.
+    """
+    shapes = {array.shape for array in (start, old, new)}
+    if not item.agrees or item.tolerance is None or old.dtype.kind != "f" or len(shapes) > 1:
+        return item
+    norm, new_norm, difference = gaps.measure_changes(start, old, new, steps)
+    if not difference > max(_SAME_CHANGE, item.tolerance.relative) * max(norm, new_norm):
+        return item
+    text = f"equal, but training changed it by {norm:.3g} and {new_norm:.3g} (Euclidean norms)"
+    return dataclasses.replace(item, outcome=Outcome.DIFFERS, text=text)
 
 
 def _dtype(array: np.ndarray) -> str:
@@ -93,9 +135,8 @@ def compare_losses(
         name = f"{title}: loss of the first step"
         tolerance = tolerances.of(Stage.FORWARD_PASS, name)
         gap = gaps.measure(a[:1], b[:1], tolerance)
-        text = "" if gap.agrees else describe_gap(gap, a[0], b[0])
-        outcome = Outcome.AGREES if gap.agrees else Outcome.DIFFERS
-        yield Item(Stage.FORWARD_PASS, name, outcome, text, gap, tolerance)
+        describe = functools.partial(describe_gap, gap, a[0], b[0])
+        yield measured_item(Stage.FORWARD_PASS, name, gap, tolerance, describe)
     yield compare_series(title, a, b, tolerances)
 
 
@@ -107,9 +148,8 @@ def compare_series(title: str, old: np.ndarray, new: np.ndarray, tolerances: Tol
         text = f"{len(old)} steps and {len(new)}"
         return Item(Stage.LOSSES, title, Outcome.DIFFERS, text, None, tolerance, series)
     gap = gaps.measure(old, new, tolerance)
-    text = "" if gap.agrees else _describe_losses(gap, old, new)
-    outcome = Outcome.AGREES if gap.agrees else Outcome.DIFFERS
-    return Item(Stage.LOSSES, title, outcome, text, gap, tolerance, series)
+    describe = functools.partial(_describe_losses, gap, old, new)
+    return measured_item(Stage.LOSSES, title, gap, tolerance, describe, series)
 
 
 def describe_gap(gap: Gap, old: np.ndarray, new: np.ndarray) -> str:

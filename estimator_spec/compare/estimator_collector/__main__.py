@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import loops
-from .options import Api, Options
+from .options import EstimatorApi, RecordingOptions
 from .recorder import Recorder
 from .wrapper import Wrapper
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     """
     options_file, script, *rest = arguments
     with open(options_file, encoding="utf-8") as file:
-        options = Options(**json.load(file))
+        options = RecordingOptions(**json.load(file))
     with_tensorflows = _has_tensorflows_api(options.api)
     if with_tensorflows:
         api = tf1.estimator
@@ -73,10 +73,10 @@ def main(arguments: Sequence[str]) -> None:
 
 def _has_tensorflows_api(api: str) -> bool:
     """Returns whether the program gets TensorFlow's own estimators."""
-    if api == Api.OURS:
+    if api == EstimatorApi.OURS:
         return False
     found = getattr(tf1, "estimator", None) is not None
-    if api == Api.TENSORFLOW and not found:
+    if api == EstimatorApi.TENSORFLOW and not found:
         sys.exit(f"TensorFlow {tf.__version__} has no Estimator; 2.15 is the last release with it.")
     return found
 
@@ -96,7 +96,7 @@ def _own_modules() -> dict[str, str]:
     return found
 
 
-def _run_as_it_is(options: Options, script: str, arguments: Sequence[str]) -> None:
+def _run_as_it_is(options: RecordingOptions, script: str, arguments: Sequence[str]) -> None:
     sys.argv = [script, *arguments]
     if options.directory is not None:
         sys.path[0] = options.directory
@@ -106,7 +106,7 @@ def _run_as_it_is(options: Options, script: str, arguments: Sequence[str]) -> No
     runpy.run_path(script, run_name="__main__")
 
 
-def _run_on_ours(options: Options, script: str, arguments: Sequence[str]) -> None:
+def _run_on_ours(options: RecordingOptions, script: str, arguments: Sequence[str]) -> None:
     """Runs the program with the removed names put back."""
     from estimator_spec.legacy import run
 

@@ -13,7 +13,7 @@ RECORD = "record.json"
 VALUES = "values"
 
 
-class Api(str, enum.Enum):
+class EstimatorApi(str, enum.Enum):
     """Estimator classes that a program gets.
 
     OURS: this project's, with the removed names put back.
@@ -60,7 +60,7 @@ class Limits:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options(Limits):
+class RecordingOptions(Limits):
     """Options of a recording.
 
     Attributes:
@@ -77,7 +77,7 @@ class Options(Limits):
 
     out: str = ""
     run_dir: str = ""
-    api: Api = Api.AUTO
+    api: EstimatorApi = EstimatorApi.AUTO
     run_options: tuple[str, ...] = ()
     initial_values: str | None = None
     directory: str | None = None

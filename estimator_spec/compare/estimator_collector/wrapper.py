@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from .options import Options
+from .options import RecordingOptions
 from .recorder import Recorder, load_checkpoint, load_initial_values
 from .saved_models import read_signatures
 from .watch import Values, Watch
@@ -32,7 +32,7 @@ class Wrapper:
     """
 
     def __init__(
-        self, recorder: Recorder, options: Options, default_config: Callable[[], Any]
+        self, recorder: Recorder, options: RecordingOptions, default_config: Callable[[], Any]
     ) -> None:
         self._recorder = recorder
         self._options = options

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert.keras_columns.statements import function_text
+from estimator_spec.convert.keras_columns.statements import REGISTERED, function_text
 
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
@@ -50,8 +50,7 @@ def write_loss(function: Callable[..., Any], name: str) -> str:
     """
     what = f"the loss_fn {getattr(function, '__name__', name)!r}"
     found = _write(function, name, what, ("labels", "logits"), "Returns the losses of examples.")
-    decorator = '@keras.saving.register_keras_serializable("columns")'
-    return f"{decorator}\n{found}"
+    return f"{REGISTERED}\n{found}"
 
 
 def _write(

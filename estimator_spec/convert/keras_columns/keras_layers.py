@@ -134,6 +134,34 @@ def own_loss() -> Any:
 
 
 @functools.cache
+def rate_of_step() -> Any:
+    """Returns the class of the schedule of a function of the step."""
+    keras = load_extra("keras", EXTRA)
+
+    @keras.saving.register_keras_serializable("columns")
+    class RateOfStep(keras.optimizers.schedules.LearningRateSchedule):
+        """Learning rate that a function returns for each step."""
+
+        def __init__(self, function: Any) -> None:
+            self.function = function
+
+        def __call__(self, step: Any) -> Any:
+            """Returns the learning rate of a step."""
+            return self.function(step)
+
+        def get_config(self) -> dict[str, Any]:
+            """Returns the arguments."""
+            return {"function": keras.saving.serialize_keras_object(self.function)}
+
+        @classmethod
+        def from_config(cls, config: dict[str, Any]) -> Any:
+            """Returns the schedule of these arguments."""
+            return cls(keras.saving.deserialize_keras_object(config["function"]))
+
+    return RateOfStep
+
+
+@functools.cache
 def optimizers() -> dict[str, Any]:
     """Returns the classes of optimizers that have the rules of older ones, by name."""
     keras = load_extra("keras", EXTRA)
@@ -355,12 +383,12 @@ def mean_functions() -> dict[str, Any]:
 
 def definitions(with_tensorflow: bool = True) -> dict[str, Any]:
     """Returns all classes and functions that a program may have, by name, in their order."""
-    made = (bias_layer(), sum_layer(), poisson_loss(), own_loss(), two_optimizers())
+    made = (bias_layer(), sum_layer(), poisson_loss(), own_loss(), rate_of_step())
     return {
         **{each.__name__: each for each in (is_of_rows, sum_rows)},
         **optimizers(),
         **({} if with_tensorflow else whole_gradients()),
-        **{each.__name__: each for each in made},
+        **{each.__name__: each for each in (*made, two_optimizers())},
         **mean_functions(),
     }
 
@@ -369,5 +397,6 @@ def definitions(with_tensorflow: bool = True) -> dict[str, Any]:
 NAMES = (
     *("is_of_rows", "sum_rows", "RowsSummed", "RowsLookedUp", "Adadelta", "Adagrad", "Adam"),
     *("Adamax", "Ftrl", "RMSprop", "Keras2RMSprop", "SGD", "Bias", "Sum", "PoissonLoss"),
-    *("whole", "OwnLoss", "wide_and_deep", "prediction_value", "label_value", "AccuracyBaseline"),
+    *("whole", "OwnLoss", "RateOfStep", "wide_and_deep", "prediction_value", "label_value"),
+    "AccuracyBaseline",
 )

@@ -5,20 +5,16 @@ from __future__ import annotations
 
 from estimator_spec.convert.keras_columns.categorical import CATEGORICAL
 from estimator_spec.convert.keras_columns.dense import DENSE
+from estimator_spec.core.common import terminal
 
 
 def markdown_table() -> str:
     """Returns the table `column -> layers`, which is the guide's."""
-    lines = [
-        "| column | read by `preprocess` | layers of `build_model` | what isn't equal |",
-        "| --- | --- | --- | --- |",
+    header = ("column", "read by `preprocess`", "layers of `build_model`", "what isn't equal")
+    kinds = {kind.makers: kind for kind in (*DENSE.values(), *CATEGORICAL.values())}
+    wrapped = "those of the column that wraps it"
+    rows = [
+        (f"`{kind.makers}`", kind.reading, kind.layers or wrapped, kind.differs or "—")
+        for kind in kinds.values()
     ]
-    dense = {kind.makers for kind in DENSE.values()}
-    for kind in (
-        *DENSE.values(),
-        *(kind for kind in CATEGORICAL.values() if kind.makers not in dense),
-    ):
-        layers = kind.layers or "those of the column that wraps it"
-        cells = (f"`{kind.makers}`", kind.reading, layers, kind.differs or "—")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return terminal.markdown_table(header, rows)

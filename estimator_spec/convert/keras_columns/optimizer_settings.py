@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_spec.convert.keras_columns import step_functions
 from estimator_spec.convert.keras_columns.expressions import Call, call
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.common import legacy_keras
@@ -37,13 +38,15 @@ class Settings:
     Attributes:
         kind: name of its class, in `tf.compat.v1.train` or `tf.keras.optimizers.legacy`.
         arguments: values of its arguments by name.
-        rate_varies: whether the learning rate is a tensor that depends on the step; the argument is
-            what it is at step 0.
     """
 
     kind: str
     arguments: dict[str, Any]
-    rate_varies: bool = False
+
+    @property
+    def rate_varies(self) -> bool:
+        """Whether the learning rate is a function of the step: an expression of `STEP`."""
+        return isinstance(self.arguments["learning_rate"], Call)
 
     def number(self, name: str) -> Any:
         """Returns the value of an argument as a Python number.
@@ -62,7 +65,7 @@ class Settings:
         return known
 
     def rate(self) -> Any:
-        """Returns the learning rate: a number, or the expression of a schedule.
+        """Returns the learning rate: a number, or the expression of a schedule or of `STEP`.
 
         Raises:
             Unmovable: Keras has no such schedule.
@@ -70,10 +73,10 @@ class Settings:
         value, decay = self.arguments["learning_rate"], 0.0
         if not self.kind.endswith("Optimizer"):  # RMSPropOptimizer has another argument decay
             decay = self.number("decay") if self.arguments.get("decay") else 0.0
-        if isinstance(value, dict):
+        if isinstance(value, (dict, Call)):
             if decay:
                 raise Unmovable("decay", "the learning rate has a schedule besides")
-            return _schedule(value)
+            return _schedule(value) if isinstance(value, dict) else value
         rate = self.number("learning_rate")
         if not decay:
             return rate
@@ -103,9 +106,10 @@ def read(part: ModelPart, model: CannedModel) -> Settings:
         rate = arguments["learning_rate"]
         if callable(rate):
             rate = rate()
-        varies = tf.is_tensor(rate) and _known(rate) is None
-        arguments["learning_rate"] = _at_first(rate) if varies else rate
-        return Settings(type(given).__name__, arguments, varies)
+        if tf.is_tensor(rate) and _known(rate) is None:
+            rate = _of_step(rate)
+        arguments["learning_rate"] = rate
+        return Settings(type(given).__name__, arguments)
 
 
 def _by_name(name: str, rate: float | None, generation: int) -> Any:
@@ -134,11 +138,16 @@ def _check(optimizer: Any) -> None:
             raise Unmovable("gradient_aggregator", "Keras 3 has no functions of all gradients")
 
 
-def _at_first(tensor: Any) -> float:
-    """Returns the value of a tensor of a graph, at step 0."""
-    with tensor.graph.as_default(), tf1.Session(graph=tensor.graph) as session:
-        session.run(tf1.global_variables_initializer())
-        return float(session.run(tensor))
+def _of_step(rate: Any) -> Any:
+    """Returns the expression of a learning rate that depends on the step.
+
+    Raises:
+        Unmovable: it depends on something else besides.
+    """
+    try:
+        return step_functions.read(rate)
+    except ValueError as error:
+        raise Unmovable("learning_rate", f"Keras can't compute it: {error}") from None
 
 
 def _known(value: Any) -> Any:
@@ -149,8 +158,7 @@ def _known(value: Any) -> Any:
         value = tf.get_static_value(value)
         if value is None:
             return None
-    # The shortest number that is the same one as a float32.
-    return float(str(np.float32(value)))
+    return step_functions.number(np.float32(value))
 
 
 def _schedule(config: dict[str, Any]) -> Call:

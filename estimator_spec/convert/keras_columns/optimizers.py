@@ -10,7 +10,7 @@ import collections
 import dataclasses
 from typing import Any
 
-from estimator_spec.convert.keras_columns import optimizer_settings
+from estimator_spec.convert.keras_columns import optimizer_settings, program_parts
 from estimator_spec.convert.keras_columns.expressions import Call, call
 from estimator_spec.convert.keras_columns.optimizer_settings import Settings, Unmovable
 from estimator_spec.convert.keras_columns.plan import Plan, Variable
@@ -162,11 +162,8 @@ def _optimizer(plan: Plan, part: ModelPart, settings: Settings) -> Call:
     rate = settings.rate()
     name = f"the optimizer of {part.scope}"
     if settings.rate_varies:
-        plan.differ(
-            name,
-            "learning_rate",
-            f"a function of the step: here it is what it was at step 0, {rate}",
-        )
+        function = program_parts.given_rate(rate, f"{part.scope}_learning_rate", plan)
+        rate = call("RateOfStep", function)
     shared = [v.layer for v in plan.variables if v.part == part.scope and _is_shared(plan, v)]
     if clipped and shared:
         tables = " and of ".join(shared)
@@ -178,7 +175,7 @@ def _optimizer(plan: Plan, part: ModelPart, settings: Settings) -> Call:
         plan.differ(name, "rule", _OTHER_ROWS)
     plan.slots[part.scope] = _slots(rule, settings, options)
     if not rule.has_rate:
-        if isinstance(rate, Call) or settings.rate_varies:
+        if isinstance(rate, Call):
             raise Unmovable(
                 "learning_rate", "the momentum of Keras has the rates of the steps before"
             )

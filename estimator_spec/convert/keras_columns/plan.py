@@ -154,6 +154,7 @@ class Plan:
         metrics: expressions of metrics by output.
         objectives: of each head; empty without one.
         losses: loss functions of the program, by the name that the source has for them.
+        rates: expressions of learning rates, of `STEP`, by the name of their function.
         optimizer: expression of the optimizer, or None.
         slots: how the names of slots end in the checkpoint, by a part's scope and Keras' names.
         lookups: results of a `DistributedEmbedding` by scope and name of the column.
@@ -182,6 +183,7 @@ class Plan:
     metrics: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
     objectives: list[Objective] = dataclasses.field(default_factory=list)
     losses: dict[str, Any] = dataclasses.field(default_factory=dict)
+    rates: dict[str, Any] = dataclasses.field(default_factory=dict)
     optimizer: Any = None
     slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     slot_factors: dict[str, float] = dataclasses.field(default_factory=dict)

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert.keras_columns.expressions import Call, Given, call
+from estimator_spec.convert.keras_columns.expressions import Call, Given, call, evaluate
+from estimator_spec.convert.keras_columns.keras_layers import EXTRA
 from estimator_spec.convert.keras_columns.plan import Plan
+from estimator_spec.convert.keras_columns.step_functions import STEP
+from estimator_spec.convert.optional_packages import load_extra
 
 
 def given(function: Any, name: str, plan: Plan) -> Given:
@@ -31,6 +34,17 @@ def given_loss(function: Any, name: str, plan: Plan) -> Given:
     found = plan.identifier(name, ("loss", function))
     plan.losses[found] = function
     return Given(function, found)
+
+
+def given_rate(rate: Call, name: str, plan: Plan) -> Given:
+    """Returns the expression of a function whose value is an expression of `STEP`."""
+    found = plan.identifier(name, ("rate", rate))
+    plan.rates[found] = rate
+
+    def learning_rate(step: Any) -> Any:
+        return evaluate(rate, {"keras": load_extra("keras", EXTRA), STEP.text: step})
+
+    return Given(learning_rate, found)
 
 
 def vocabulary_initializer(column: Any, plan: Plan) -> Call:

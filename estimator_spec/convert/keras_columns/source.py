@@ -120,6 +120,7 @@ def write_model(plan: Plan, title: str, reading: Reading = TENSORFLOW) -> str:
     written += [
         function_source.write_loss(function, name) for name, function in plan.losses.items()
     ]
+    written += [training_source.write_rate(name, rate) for name, rate in plan.rates.items()]
     groups = [_group(name, parts, reading) for name, parts in plan.groups.items()]
     training = training_source.write_training(plan)
     constants = _constants(plan)

@@ -8,6 +8,8 @@ from typing import Any
 
 from estimator_spec.convert.keras_columns.expressions import render
 
+REGISTERED = '@keras.saving.register_keras_serializable("columns")'
+"""Decorator of what Keras saves by its name."""
 WIDTH = 100
 """Characters of a line."""
 

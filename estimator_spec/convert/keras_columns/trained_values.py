@@ -66,7 +66,7 @@ def load(model: Any, checkpoint: Any, found: Mapping[Variable, str]) -> None:
             target = find_weight(model, variable)
             in_place = getattr(target.value, "scatter_update", None)
             if variable.attribute != "embeddings":
-                target.assign(opened.value(name).astype(np.float32))
+                target.assign(read_values(opened, [name]))
             elif in_place is None:  # a backend without updates of rows
                 blocks = _blocks(variable, opened.prefix, name, tables)
                 target.assign(np.concatenate([rows for _, rows in blocks]))
@@ -126,17 +126,21 @@ class Slot(NamedTuple):
     factor: float
 
     def read(self, checkpoint: Checkpoint) -> np.ndarray:
-        """Returns the checkpoint's values, as Keras has them.
+        """Returns the checkpoint's values, as Keras has them."""
+        return read_values(checkpoint, self.sources) * np.float32(self.factor)
 
-        Each of several sources has its own rows only, or is a slice of the whole.
-        """
-        rows = []
-        for name in self.sources:
-            stored = checkpoint.variables[name]
-            for piece in stored.pieces:
-                values = checkpoint.read_piece(stored, piece).view(stored.dtype.as_numpy_dtype)
-                rows.append(values.reshape(piece.shape).astype(np.float32))
-        return np.concatenate(rows) * np.float32(self.factor)
+
+def read_values(checkpoint: Checkpoint, names: Iterable[str]) -> np.ndarray:
+    """Returns the values of variables, one below the other, float32.
+
+    Each of several has its own rows only, or is a slice of the whole.
+    """
+    rows = []
+    for stored in (checkpoint.variables[name] for name in names):
+        for piece in stored.pieces:
+            values = checkpoint.read_piece(stored, piece).view(stored.dtype.as_numpy_dtype)
+            rows.append(values.reshape(piece.shape).astype(np.float32))
+    return np.concatenate(rows)
 
 
 def find_slots(

@@ -14,7 +14,13 @@ from estimator_spec.convert.keras_columns.expressions import (
     render,
 )
 from estimator_spec.convert.keras_columns.plan import Plan
-from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
+from estimator_spec.convert.keras_columns.statements import (
+    REGISTERED,
+    WIDTH,
+    function_text,
+    statement,
+)
+from estimator_spec.convert.keras_columns.step_functions import STEP
 
 
 def write_training(plan: Plan) -> str:
@@ -51,6 +57,13 @@ def write_training(plan: Plan) -> str:
             )
         )
     return "\n\n\n".join(parts)
+
+
+def write_rate(name: str, rate: Any) -> str:
+    """Returns the function of a learning rate that depends on the step."""
+    docstring = "Returns the learning rate of a step."
+    text = function_text(f"{name}({STEP.text}: Any) -> Any", docstring, [statement("return", rate)])
+    return f"{REGISTERED}\n{text}"
 
 
 def has_some_weights(plan: Plan) -> bool:

@@ -45,8 +45,9 @@ def run(options: argparse.Namespace, program: list[str]) -> int:
         return 130
     sys.stdout.write(f"{result.headline}\n\n")
     rows = report.compared_rows(result)
-    header = ("compared", "outcome", "largest difference", "relative")
-    sys.stdout.write(format_table(header, rows) + "\n" if rows else "Nothing was compared.\n")
+    sys.stdout.write(
+        format_table(report.COMPARED, rows) + "\n" if rows else "Nothing was compared.\n"
+    )
     sys.stdout.writelines(f"note: {remark}\n" for remark in result.remarks)
     sys.stdout.write(f"\nwritten: {options.output}\n")
     return 0 if result.agrees else 1
@@ -60,14 +61,40 @@ def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
     output = os.path.realpath(options.output)  # of a link, where it leads
     if os.path.lexists(output) and (not os.path.isdir(output) or os.listdir(output)):
         raise ValueError(f"--output {options.output!r} isn't an empty directory. Name a new one.")
-    with tempfile.TemporaryDirectory() as folder:
-        checkpoint = None
-        if options.checkpoint is not None:
-            checkpoint = link_checkpoint(options.checkpoint, folder)
-        use = first_use.find_use(program, options.estimator)
-        shown = options.checkpoint or use.estimator.model_dir
-        with _v2_behavior():
-            return _write(use, checkpoint or shown, program, output, options, rules, shown)
+    folder, name = os.path.split(output)
+    created = _missing(folder)
+    os.makedirs(folder, exist_ok=True)
+    own_files.remove_left(folder)
+    path = os.path.join(folder, f".{name}.unfinished")
+    unfinished = own_files.create(path, own_files.Job.KERAS_PROGRAM)
+    try:
+        # What a kill leaves in it goes with the directory of the job.
+        with tempfile.TemporaryDirectory(prefix="scratch", dir=path) as scratch:
+            checkpoint = None
+            if options.checkpoint is not None:
+                checkpoint = link_checkpoint(options.checkpoint, scratch)
+            use = first_use.find_use(program, options.estimator)
+            shown = options.checkpoint or use.estimator.model_dir
+            with _v2_behavior():
+                checkpoint = checkpoint or shown
+                result = _write(use, checkpoint, program, path, scratch, options, rules, shown)
+        if os.path.isdir(output):
+            os.chmod(path, stat.S_IMODE(os.stat(output).st_mode))
+        unfinished.finish(output)
+    except BaseException:
+        unfinished.remove()
+        own_files.remove_empty(created)
+        raise
+    return result
+
+
+def _missing(folder: str) -> list[str]:
+    """Returns the directories that have to be created for one."""
+    missing = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return missing
 
 
 def _v2_behavior() -> contextlib.AbstractContextManager[None]:
@@ -82,7 +109,8 @@ def _write(
     use: first_use.Use,
     checkpoint: str,
     program: list[str],
-    output: str,
+    directory: str,
+    scratch: str,
     options: argparse.Namespace,
     rules: list[tuple[str, Tolerance]],
     shown: str,
@@ -96,25 +124,13 @@ def _write(
     found = trained[: options.batches]
     if found:
         found.append(batches.edge_batch(found[0], batches.known_values(use)))
-    folder, name = os.path.split(output)
-    os.makedirs(folder, exist_ok=True)
-    own_files.remove_left(folder)
-    unfinished = own_files.create(
-        os.path.join(folder, f".{name}.unfinished"), own_files.Job.KERAS_PROGRAM
+    module, model = written.write_program(sources, directory)
+    result = proof.compare(
+        use, sources, module, model, found, rules, trained[:more], scratch, recording
     )
-    temporary = unfinished.path
-    try:
-        module, model = written.write_program(sources, temporary)
-        result = proof.compare(use, sources, module, model, found, rules, trained[:more], recording)
-        if reading == readings.NUMPY:
-            own_files.write_file(os.path.join(temporary, "check.npz"), recording.to_bytes())
-        text = report.markdown(use, sources, result)
-        own_files.write_file(os.path.join(temporary, "report.md"), text.encode())
-        report.make_page(sources, result).write(os.path.join(temporary, "report.html"))
-        if os.path.isdir(output):
-            os.chmod(temporary, stat.S_IMODE(os.stat(output).st_mode))
-        unfinished.finish(output)
-    except BaseException:
-        unfinished.remove()
-        raise
+    if reading == readings.NUMPY:
+        own_files.write_file(os.path.join(directory, "check.npz"), recording.to_bytes())
+    text = report.markdown(use, sources, result)
+    own_files.write_file(os.path.join(directory, "report.md"), text.encode())
+    report.make_page(sources, result).write(os.path.join(directory, "report.html"))
     return result

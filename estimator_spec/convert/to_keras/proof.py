@@ -45,6 +45,7 @@ def compare(
     batches: list[Batch],
     rules: list[tuple[str, Tolerance]],
     training_batches: Sequence[Batch] = (),
+    scratch: str | None = None,
     recording: Recording | None = None,
 ) -> Comparison:
     """Compares an estimator and the written model on batches.
@@ -58,6 +59,7 @@ def compare(
         rules: tolerances by name, as those of `compare`.
         training_batches: batches of the program's own for further steps of training, after which
             the model isn't the checkpoint's; empty: training isn't compared.
+        scratch: directory for the files of estimators; None: the system's.
         recording: gets the batches, and what the estimator gives for them.
     """
     tolerances = Tolerances(*RULES, *rules)
@@ -85,10 +87,10 @@ def compare(
     # Keras' loss of several batches is another mean where their sizes differ; the report says so.
     own = [batch for batch in own if batch.size == own[0].size]
     if use.model is not None and own:
-        add(Stage.METRICS, "", _metrics(use, sources, module, model, own, recording))
+        add(Stage.METRICS, "", _metrics(use, sources, module, model, own, scratch, recording))
     if training_batches:
         more = training.compare(
-            use, sources, module, model, training_batches, tolerances, recording
+            use, sources, module, model, training_batches, tolerances, recording, scratch
         )
         items += more[0]
         notes += more[1]
@@ -265,11 +267,12 @@ def _metrics(
     module: Any,
     model: Any,
     batches: Sequence[Batch],
+    scratch: str | None,
     recording: Recording,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the loss and the metrics of both."""
     feeding = Feeding(batches)
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=scratch) as directory:
         # An evaluation writes summaries; the program's directory is the user's.
         estimator = evaluation.in_directory(use.estimator, directory)
         expected = estimator.evaluate(

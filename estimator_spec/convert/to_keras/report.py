@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from estimator_spec import checkpoints
 from estimator_spec.compare import page, text
@@ -13,6 +12,7 @@ from estimator_spec.convert.keras_columns.readings import TENSORFLOW
 from estimator_spec.convert.to_keras.first_use import Use
 from estimator_spec.convert.to_keras.written import Sources
 from estimator_spec.core.common.html_page import Bar, Page
+from estimator_spec.core.common.terminal import markdown_table
 
 _USE = """\
 ## How to use it
@@ -82,7 +82,7 @@ _OTHER = ("global_step", "beta1_power", "beta2_power")
 
 _COLUMNS = ("column", "made by", "read by", "layers")
 _DIFFERENCES = ("where", "what", "how it differs")
-_COMPARED = ("compared", "outcome", "largest difference", "relative")
+COMPARED = ("compared", "outcome", "largest difference", "relative")
 
 
 def markdown(use: Use, sources: Sources, result: Comparison) -> str:
@@ -98,14 +98,16 @@ def markdown(use: Use, sources: Sources, result: Comparison) -> str:
         f"Checkpoint: `{sources.shown}`. {result.headline}",
         *([_NO_OPTIMIZER] if without_optimizer else []),
         "## How each column became layers",
-        _table(_COLUMNS, origins),
+        markdown_table(_COLUMNS, origins),
         "## What isn't equal",
-        _table(_DIFFERENCES, differences) if differences else "Nothing that is known.",
+        markdown_table(_DIFFERENCES, differences) if differences else "Nothing that is known.",
         "## The comparison",
-        _table(_COMPARED, compared_rows(result)) if result.items else "Nothing was compared.",
+        markdown_table(COMPARED, compared_rows(result))
+        if result.items
+        else "Nothing was compared.",
         *result.remarks,
         "## Where each value comes from",
-        _table(("in Keras", "in the checkpoint"), variables),
+        markdown_table(("in Keras", "in the checkpoint"), variables),
         *([how.strip().format(compiled=compiled)] if use.model is not None else _rest(sources)),
     ]
     return "\n\n".join(parts) + "\n"
@@ -123,7 +125,7 @@ def _rest(sources: Sources) -> list[str]:
     first = next(iter(sources.plan.outputs))
     tensor = f'columns.output["{first}"]' if len(sources.plan.outputs) > 1 else "columns.output"
     text = _REST.strip().format(outputs=names, tensor=tensor, checkpoint=sources.shown)
-    return [text, _table(("variable", "shape"), rows)]
+    return [text, markdown_table(("variable", "shape"), rows)]
 
 
 def make_page(sources: Sources, result: Comparison) -> Page:
@@ -163,11 +165,3 @@ def _sizes(sources: Sources, column: str) -> list[int]:
 
 def _plain(text: str) -> str:
     return text.replace("`", "")
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns a table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(
-        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
-    )

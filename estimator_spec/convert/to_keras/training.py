@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from estimator_spec.compare.comparison import Item, Outcome
 from estimator_spec.compare.stages import Stage, Tolerances
-from estimator_spec.compare.values import compare_arrays, compare_series
+from estimator_spec.compare.values import compare_arrays, compare_changes, compare_series
 from estimator_spec.convert.keras_columns import trained_values
 from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.convert.to_keras.batches import Batch, Feeding
@@ -48,6 +48,7 @@ def compare(
     batches: Sequence[Batch],
     tolerances: Tolerances,
     recording: Recording,
+    scratch: str | None = None,
 ) -> tuple[list[Item], list[str]]:
     """Trains an estimator and the written model on the same batches, and compares the two.
 
@@ -59,6 +60,7 @@ def compare(
         batches: batches of the program's own; they are repeated if there are less than steps.
         tolerances: bounds of what agrees.
         recording: gets the batches and the estimator's losses.
+        scratch: directory for the estimator's files; None: the system's.
 
     Returns:
         The items, and notes on what wasn't compared.
@@ -66,7 +68,7 @@ def compare(
     why = _why_not(use, sources, batches)
     if why is not None:
         return [], [f"Training wasn't compared: {why}."]
-    with tempfile.TemporaryDirectory(prefix="to_keras_") as directory:
+    with tempfile.TemporaryDirectory(dir=scratch) as directory:
         try:
             trained = train_estimator(use, sources, batches, directory)
         except Exception as error:  # of the program's model or data, of any class
@@ -217,11 +219,12 @@ def _compare_changes(
         # Both sides round the sum after each step.
         rounding = STEPS * _ROUNDING * largest
         values = old - first, new - first
-        return compare_arrays(Stage.TRAINED_VALUES, name, *values, tolerances, rounding)
+        item = compare_arrays(Stage.TRAINED_VALUES, name, *values, tolerances, rounding)
+        return compare_changes(item, first, old, new, STEPS)
 
     for variable, name in found.items():
         weight = trained_values.find_weight(model, variable)
-        first, last = (each.value(name).astype(np.float32) for each in (start, end))
+        first, last = (trained_values.read_values(each, [name]) for each in (start, end))
         yield changed(name, first, last, weight)
         seen.add(name)
         known.add(weight.path)

@@ -49,8 +49,10 @@ class Job(enum.Enum):
         r"saved_model\.pb(txt)?|fingerprint\.pb|assets(\.extra)?/.+"
         rf"|variables/(variables\.{_BUNDLE}|variables_temp/{_PARTS})"
     )
-    # With the directories in which `write_file` writes its files.
-    KERAS_PROGRAM = rf"weights\.keras|{_PROGRAM}(\.unfinished/({FILE}|{re.escape(MARKER)}))?"
+    # With the directories in which `write_file` writes its files, and the job's temporary one.
+    KERAS_PROGRAM = (
+        rf"scratch[^/]*/.+|weights\.keras|{_PROGRAM}(\.unfinished/({FILE}|{re.escape(MARKER)}))?"
+    )
 
 
 class Unfinished:

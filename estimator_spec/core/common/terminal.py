@@ -27,6 +27,20 @@ def format_size(num_bytes: float) -> str:
     return f"{num_bytes:.1f} {_UNITS[unit]}" if unit else f"{num_bytes:.0f} B"
 
 
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""Returns a table in Markdown.
+
+    >>> print(markdown_table(["name", "rows"], [["a|b", "10"]]))
+    | name | rows |
+    | --- | --- |
+    | a\|b | 10 |
+    """
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+    )
+
+
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Returns a table as text: aligned columns as wide as their contents, never cut or wrapped.
 

@@ -25,7 +25,7 @@ def training(tmp_path):
     """Returns a function that writes the recording of one training with given values."""
     numbers = itertools.count()
 
-    def write(values, losses=(1.0, 0.5), max_elements=1000, **more):
+    def write(values, losses=(1.0, 0.5), max_elements=1000, trained=None, **more):
         folder = str(tmp_path / str(next(numbers)))
         recorder = Recorder(folder, max_elements, ENVIRONMENT)
         call = recorder.begin("train", estimator="TPUEstimator")
@@ -33,8 +33,9 @@ def training(tmp_path):
             {"name": name, "dtype": value.dtype.name, "shape": value.shape, "trainable": True}
             for name, value in values.items()
         ]
-        for group in ("initial", "first_update", "trained"):
+        for group in ("initial", "first_update"):
             call[group] = recorder.arrays(values)
+        call["trained"] = recorder.arrays(trained or values)
         call["losses"] = recorder.array(np.array(losses, np.float32))
         call.update(more)
         recorder.write()
@@ -96,6 +97,36 @@ def test_a_tolerance_can_be_given_by_item(training):
     rule = ("*/train 1: a", compare.Tolerance(0, 1.0))
     names = {item.name for item in compared(old, new, rule).items if not item.agrees}
     assert names == {"train 1: b"}
+
+
+# What a tiny rate changes, on the old side and on the new one.
+CHANGES = {
+    "a rate of 10 % more": (1e-7, 1.1e-7, False),
+    "a rate of 2 % less": (1e-6, 0.98e-6, False),
+    "no training": (1e-7, 0.0, False),
+    "training in the new only": (0.0, 1e-7, False),
+    "another sign": (1e-7, -1e-7, False),
+    "a rate of 0.1 % more": (1e-6, 1.001e-6, True),
+    "less than rounding makes": (1e-10, 1.2e-10, True),
+    "no training on either side": (0.0, 0.0, True),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_tiny_changes_are_compared(training, case):
+    """What training changes is compared by its own size, which may be small beside the values."""
+    random = np.random.RandomState(0)
+    start, gradient = random.normal(size=(2, 30, 4)).astype(np.float32) * 0.1
+    old, new, agrees = CHANGES[case]
+    sides = [
+        training({"kernel": start}, trained={"kernel": start + np.float32(rate) * 100 * gradient})
+        for rate in (old, new)
+    ]
+    result = compared(*sides)
+    assert result.agrees == agrees
+    if not agrees:
+        assert result.first_difference.stage is compare.Stage.TRAINED_VALUES
+        assert compared(*sides, ("*", compare.Tolerance(3.0))).agrees
 
 
 def test_of_a_large_variable_some_rows_are_compared(training):

@@ -15,7 +15,7 @@ import pytest
 import forking_python
 from estimator_spec import compare
 from estimator_spec.compare import matching, programs
-from estimator_spec.compare.estimator_collector.options import Options
+from estimator_spec.compare.estimator_collector.options import RecordingOptions
 
 PROGRAM = str(Path(__file__).with_name("word_program.py"))
 STEPS = 6
@@ -41,7 +41,9 @@ def record(tmp_path_factory):
         folder = str(tmp_path_factory.mktemp(fault or "sound"))
         arguments = ("--fault", fault) if fault else ()
         program = programs.Program(PROGRAM, arguments)
-        return programs.record(program, fault or "old", folder, Options(steps=STEPS, **options))
+        return programs.record(
+            program, fault or "old", folder, RecordingOptions(steps=STEPS, **options)
+        )
 
     return run
 
@@ -136,7 +138,7 @@ def test_a_dropped_row_is_named(compared):
 def test_a_program_agrees_with_itself_in_every_stage(record, tmp_path):
     """Two runs agree in each stage, bit by bit, and have as many steps as asked for."""
     program = compare.Program(PROGRAM)
-    again = programs.record(program, "again", str(tmp_path), Options(steps=STEPS))
+    again = programs.record(program, "again", str(tmp_path), RecordingOptions(steps=STEPS))
     result = matching.compare_recordings(record(), again, SIDES, compare.Tolerances())
     assert result.agrees, result.headline
     assert {item.stage for item in result.items} == set(compare.Stage)
@@ -166,7 +168,7 @@ def run(tmp_path, source, **options):
     script = tmp_path / "program.py"
     script.write_text(source)
     program = dataclasses.replace(programs.Program(str(script)), **options)
-    return programs.record(program, "new", str(tmp_path / "out"), Options())
+    return programs.record(program, "new", str(tmp_path / "out"), RecordingOptions())
 
 
 def test_a_program_that_fails_is_named_with_its_error(tmp_path):
@@ -185,10 +187,10 @@ def test_a_missing_script_or_interpreter_is_refused(tmp_path):
     """Both are checked before anything runs."""
     folder = tmp_path / "out"
     with pytest.raises(ValueError, match="old program, 'gone.py', isn't a file"):
-        programs.record(programs.Program("gone.py"), "old", str(folder), Options())
+        programs.record(programs.Program("gone.py"), "old", str(folder), RecordingOptions())
     program = programs.Program(PROGRAM, python="gone/python")
     with pytest.raises(ValueError, match="interpreter, 'gone/python', isn't an executable"):
-        programs.record(program, "new", str(folder), Options())
+        programs.record(program, "new", str(folder), RecordingOptions())
     assert not folder.exists()
 
 

@@ -195,12 +195,11 @@ def test_an_estimator_goes_on_in_keras(case):
             model.fit(batches, steps_per_epoch=more, verbose=0)
         expected = list(estimator.predict(lambda: dataset(labels)))
         found = model.predictions(features())
-        names = {"/".join(key) if isinstance(key, tuple) else key for key in expected[0]}
-        assert found.keys() == names
-        for key, value in found.items():
+        assert len(found) == len(expected[0])
+        for key in expected[0]:
             # The estimator has tuples for the names of several heads.
-            name = tuple(key.split("/")) if "/" in key else key
-            old = np.array([prediction[name] for prediction in expected])
+            value = found["/".join(key) if isinstance(key, tuple) else key]
+            old = np.array([prediction[key] for prediction in expected])
             if old.dtype.kind == "f":
                 np.testing.assert_allclose(value, old, rtol=1e-4, atol=1e-5 if more else 1e-6)
             else:
@@ -294,22 +293,13 @@ def test_a_layer_of_an_estimator_is_refused(tmp_path):
         to_keras(V2.LinearRegressor(**WIDE), layer="input_layer")
 
 
-@pytest.mark.parametrize("kind", ["a rule", "a rate"])
-def test_an_optimizer_without_a_counterpart_is_named(kind):
-    """What differs of an optimizer is said: another rule, a learning rate that varies."""
-
-    def varying():
-        step = tf1.train.get_global_step()
-        return tf1.train.AdagradOptimizer(tf1.train.exponential_decay(0.25, step, 10, 0.5))
-
-    optimizer = {"a rule": tf1.train.ProximalAdagradOptimizer(0.1), "a rate": varying}[kind]
-    estimator = V1.LinearRegressor(**WIDE, optimizer=optimizer)
+def test_an_optimizer_without_a_counterpart_is_named():
+    """An optimizer with another rule is a difference."""
+    estimator = V1.LinearRegressor(**WIDE, optimizer=tf1.train.ProximalAdagradOptimizer(0.1))
     estimator.train(lambda: dataset(features()["x"]), steps=1)
     model = to_keras(estimator)
     found = [d for d in model.conversion.differences if d.column == "the optimizer of linear"]
-    assert found[0].what == {"a rule": "rule", "a rate": "learning_rate"}[kind]
-    if kind == "a rate":
-        assert float(model.optimizer.learning_rate) == 0.25
+    assert found[0].what == "rule"
 
 
 class Losses(tf1.train.SessionRunHook):

@@ -24,6 +24,7 @@ from estimator_spec.convert.keras_columns import (
 )
 from estimator_spec.convert.keras_columns.plan import Plan
 from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW
+from estimator_spec.core.common import own_files
 from estimator_spec.heads import BinaryClassHead
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
@@ -154,6 +155,21 @@ def test_a_program_moves_to_keras(written):
     report = (written / "moved" / "report.md").read_text()
     assert "keras_rs.layers.EmbedReduce(32, 3" in report
     assert "shoppers.py" in (written / "moved" / "model.py").read_text()
+
+
+def test_a_killed_run_leaves_nothing(trained, tmp_path):
+    """What it leaves is beside the output, where the next run removes it."""
+    program, output = tmp_path / "killed.py", tmp_path / "parent" / "out"
+    program.write_text("import os\nos.kill(os.getpid(), 9)\n")
+    (tmp_path / "temporary").mkdir()
+    options = ("--checkpoint", str(trained), "--output", str(output))
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    command = ["-m", "estimator_spec", "to-keras", str(program), *options]
+    assert forking_python.run(command, env=environment).returncode in (-9, 137)
+    assert not [*(tmp_path / "temporary").iterdir()]
+    assert [path.name for path in output.parent.iterdir()] == [".out.unfinished"]
+    own_files.remove_left(str(output.parent))
+    assert not [*output.parent.iterdir()]
 
 
 USE = """
