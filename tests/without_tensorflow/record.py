@@ -45,7 +45,9 @@ def record(directory: Path, estimator: Any, input_fn: Callable[[], Any]) -> None
     found = batches.read_batches(use, 3)
     edges = batches.edge_batch(found[0], batches.known_values(use))
     recording = Recording()
-    result = proof.compare(use, sources, module, model, [*found, edges], [], found, recording)
+    result = proof.compare(
+        use, sources, module, model, [*found, edges], [], found, recording=recording
+    )
     (directory / "check.npz").write_bytes(recording.to_bytes())
     print(f"{directory.name}: {result.headline}")
 
