@@ -32,6 +32,7 @@ DICTATED = {
     "ModeKeys": _CONTRIB,
     "MultiClassHead": _CONTRIB,
     "RegressionHead": _CONTRIB,
+    "Sparse": "each file that `to-keras` writes stands alone",
     "RunConfig": "tf.estimator, tf.estimator.tpu and tf.contrib.learn each have one",
 }
 

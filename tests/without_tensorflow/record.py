@@ -27,7 +27,7 @@ import estimator_spec  # noqa: E402  # from the path above, as the rest
 from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
 from estimator_spec.convert.to_keras import batches, proof, written  # noqa: E402
 from estimator_spec.convert.to_keras.first_use import EstimatorUse  # noqa: E402
-from estimator_spec.convert.to_keras.recording import Recording  # noqa: E402
+from estimator_spec.convert.to_keras.recording import ProofRecording  # noqa: E402
 from estimator_spec.core.user_functions.model_spec import ModeKeys  # noqa: E402
 from test_random_models import models  # noqa: E402
 
@@ -44,7 +44,7 @@ def record(directory: Path, estimator: Any, input_fn: Callable[[], Any]) -> None
     module, model = written.write_program(sources, str(directory))
     found = batches.read_batches(use, 3)
     edges = batches.edge_batch(found[0], batches.known_values(use))
-    recording = Recording()
+    recording = ProofRecording()
     result = proof.compare(
         use, sources, module, model, [*found, edges], [], found, recording=recording
     )

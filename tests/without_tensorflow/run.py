@@ -32,7 +32,7 @@ def train_save_and_load(directory: Path) -> None:
 
     import model
 
-    recorded = check.Recorded(check.HERE / "check.npz")
+    recorded = check.CheckValues(check.HERE / "check.npz")
     numbers = recorded.contents["training"]["batches"][:4]
     trained = keras.models.load_model(model.WEIGHTS)
     begun = int(trained.optimizer.iterations)
@@ -58,7 +58,7 @@ def serve_examples(directory: Path) -> None:
     import model
     import serve
 
-    recorded = check.Recorded(check.HERE / "check.npz")
+    recorded = check.CheckValues(check.HERE / "check.npz")
     features, _ = recorded.batches[0]
     columns = {key: rows_of(features[key]) for key in serve.EXAMPLES}
     examples = []

@@ -30,7 +30,7 @@ class Sparse(NamedTuple):
     dense_shape: np.ndarray
 
 
-class Recorded:
+class CheckValues:
     """What was recorded.
 
     Args:
@@ -84,7 +84,7 @@ def difference(stage: str, expected: Any, found: Any) -> str:
     return f"differ by {np.nanmax(np.abs(found - expected)):.2g}, of {largest:.3g}"
 
 
-def predictions(recorded: Recorded, model: Any, trained: Any) -> Iterator[tuple[str, Any, Any]]:
+def predictions(recorded: CheckValues, model: Any, trained: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yields names, expected and found values of the predictions."""
     import keras
 
@@ -101,7 +101,7 @@ def predictions(recorded: Recorded, model: Any, trained: Any) -> Iterator[tuple[
             yield f"{each['name']}: {key}", value, found.get(key)
 
 
-def metrics(recorded: Recorded, model: Any, trained: Any) -> Iterator[tuple[str, Any, Any]]:
+def metrics(recorded: CheckValues, model: Any, trained: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yields names, expected and found values of the loss and the metrics."""
     contents = recorded.contents["metrics"]
     if contents is None:
@@ -115,7 +115,7 @@ def metrics(recorded: Recorded, model: Any, trained: Any) -> Iterator[tuple[str,
         yield key, value, found.get(key)
 
 
-def losses(recorded: Recorded, model: Any, trained: Any) -> Iterator[tuple[str, Any, Any]]:
+def losses(recorded: CheckValues, model: Any, trained: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yields the estimator's losses of further steps, and those of this model."""
     import keras
 
@@ -147,7 +147,7 @@ def main() -> int:
 
     import model
 
-    recorded = Recorded(HERE / "check.npz")
+    recorded = CheckValues(HERE / "check.npz")
     trained = keras.models.load_model(model.WEIGHTS)
     differ = compared = 0
     for stage in (predictions, metrics, losses):

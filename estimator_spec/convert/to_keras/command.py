@@ -18,7 +18,7 @@ from estimator_spec.convert.keras_columns import keras_layers, readings
 from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.convert.to_keras import batches, first_use, proof, report, training, written
 from estimator_spec.convert.to_keras.checkpoint_files import link_checkpoint
-from estimator_spec.convert.to_keras.recording import Recording
+from estimator_spec.convert.to_keras.recording import ProofRecording
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.common import own_files
 from estimator_spec.core.common.terminal import format_table
@@ -118,7 +118,7 @@ def _write(
     name = os.path.basename(run_program.parse(program).program)
     reading = readings.NUMPY if options.without_tensorflow else readings.TENSORFLOW
     sources = written.plan_program(use, checkpoint, name, shown, options.embeddings, reading)
-    recording = Recording()
+    recording = ProofRecording()
     more = 0 if options.no_training else training.STEPS
     trained = batches.read_batches(use, max(options.batches, more))
     found = trained[: options.batches]

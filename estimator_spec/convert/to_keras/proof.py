@@ -22,7 +22,7 @@ from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.to_keras import training
 from estimator_spec.convert.to_keras.batches import Batch, Feeding
 from estimator_spec.convert.to_keras.first_use import EstimatorUse
-from estimator_spec.convert.to_keras.recording import Recording
+from estimator_spec.convert.to_keras.recording import ProofRecording
 from estimator_spec.convert.to_keras.written import WrittenProgram
 from estimator_spec.core.driver.estimator_base import copy_with
 
@@ -45,7 +45,7 @@ def compare(
     batches: list[Batch],
     rules: list[tuple[str, Tolerance]],
     training_batches: Sequence[Batch] = (),
-    recording: Recording | None = None,
+    recording: ProofRecording | None = None,
     scratch: str | None = None,
 ) -> Comparison:
     """Compares an estimator and the written model on batches.
@@ -63,7 +63,7 @@ def compare(
         scratch: directory for the files of estimators; None: the system's.
     """
     tolerances = Tolerances(*RULES, *rules)
-    recording = recording or Recording()
+    recording = recording or ProofRecording()
     recording.stated = _stated(sources.plan, "the metrics") | training.stated(sources.plan)
     items: list[Item] = []
     notes = [] if batches else ["The program gave no input."]
@@ -117,7 +117,7 @@ def _outputs(
     module: Any,
     model: Any,
     batch: Batch,
-    recording: Recording,
+    recording: ProofRecording,
 ) -> Iterator[tuple[Stage, Iterator[tuple[str, Any, Any]]]]:
     """Yields what the columns, and the model, give for a batch."""
     inputs = module.preprocess(sources.inputs(batch)[0])
@@ -132,7 +132,7 @@ def _columns(
     model: Any,
     inputs: Any,
     batch: Batch,
-    recording: Recording,
+    recording: ProofRecording,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields what each column gives in a graph of columns, and in the written model."""
     import keras  # of the written model
@@ -252,7 +252,7 @@ def _predictions(
     module: Any,
     model: Any,
     batch: Batch,
-    recording: Recording,
+    recording: ProofRecording,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the predictions of both."""
 
@@ -282,7 +282,7 @@ def _metrics(
     module: Any,
     model: Any,
     batches: Sequence[Batch],
-    recording: Recording,
+    recording: ProofRecording,
     scratch: str | None,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the loss and the metrics of both."""

@@ -16,7 +16,7 @@ from estimator_spec.convert.to_keras.batches import Batch
 tf1 = tf.compat.v1
 
 
-class Recording:
+class ProofRecording:
     """Batches, and what the estimator gave for them.
 
     Attributes:

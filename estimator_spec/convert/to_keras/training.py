@@ -25,7 +25,7 @@ from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.to_keras.batches import Batch, Feeding
 from estimator_spec.convert.to_keras.checkpoint_files import link_checkpoint
 from estimator_spec.convert.to_keras.first_use import EstimatorUse
-from estimator_spec.convert.to_keras.recording import Recording
+from estimator_spec.convert.to_keras.recording import ProofRecording
 from estimator_spec.convert.to_keras.written import WrittenProgram
 from estimator_spec.core.checkpoints import state_file
 from estimator_spec.core.checkpoints.bundle import Checkpoint
@@ -47,7 +47,7 @@ def compare(
     model: Any,
     batches: Sequence[Batch],
     tolerances: Tolerances,
-    recording: Recording,
+    recording: ProofRecording,
     scratch: str | None = None,
 ) -> tuple[list[Item], list[str]]:
     """Trains an estimator and the written model on the same batches, and compares the two.
