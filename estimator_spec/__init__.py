@@ -1,7 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains, evaluates, saves and serves TensorFlow models with sharded embedding tables.
 
-The package has the names that programs written for `TPUEstimator` use.
+The package has the names that programs written for `TPUEstimator` use. Its parts:
+
+    core/            trains, evaluates, predicts and exports; needs no other part
+    heads/           losses, metrics and predictions of models, from logits
+    canned/          canned estimators, and estimators of Keras 2 models
+    experimental.py  the names of `tf.estimator.experimental`
+    export.py        the names of `tf.estimator.export`
+    run_config.py    configurations of runs
+    tpu.py           functions of `tf.compat.v1.tpu` that run without a TPU, too
+    legacy/          old programs: `run`, `install()`, `doctor`, `migrate`, `tf.contrib`
+    checkpoints/     inspects, verifies, compares and converts checkpoints
+    planning/        memory, shards and lookup devices of tables: `plan`
+    compare/         compares two programs, or two checkpoints, number by number
+    convert/         moves specs, tables and models to today's systems; `to-keras`
+    mid_level/       the mid-level API of TensorFlow 2 on any machine
+    __main__.py      command line
 """
 
 from __future__ import annotations
