@@ -23,7 +23,7 @@ COMMANDS = {
     "plan": ("estimator_spec.planning.cli", "says what memory tables need, and what doesn't fit"),
     "run": ("estimator_spec.legacy.run", "runs an old program without an edit"),
     "to-keras": (
-        "estimator_spec.convert.to_keras.cli",
+        "estimator_spec.convert.keras_program.cli",
         "writes the Keras 3 program of an estimator",
     ),
 }

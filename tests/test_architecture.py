@@ -26,7 +26,7 @@ OPTIONAL = (
 )
 # Folders that work on specs and files alone: they must run where no model can.
 WITHOUT_DRIVER = ("convert", "checkpoints", "planning", "heads", "compare", "legacy/doctor")
-DRIVES_PROGRAMS = ("convert/to_keras",)
+DRIVES_PROGRAMS = ("convert/keras_program",)
 # Commands that start without it.
 WITHOUT_TENSORFLOW = ("legacy/migrate",)
 

@@ -41,6 +41,7 @@ def test_importing_everything_adds_only_own_names():
         "columns: tpu_columns>SharedEmbeddingColumn",
         "gradients: EstimatorSpecActivation",
         "gradients: TpuColumnsLookUpTables",
+        "gradients: TpuColumnsWeights",
     }
 
 

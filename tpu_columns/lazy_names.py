@@ -69,9 +69,10 @@ def attach(
 
 
 def _imports_for_type_checkers(source: str) -> Iterator[tuple[str, str]]:
-    """Yields the names that a file imports under `if TYPE_CHECKING:`, and their modules."""
+    """Yields the public names that a file imports for type checkers, and their modules."""
     for block in ast.parse(source).body:
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
             for node in block.body:
                 if isinstance(node, ast.ImportFrom):
-                    yield from ((alias.name, node.module or "") for alias in node.names)
+                    public = (alias.name for alias in node.names if alias.name == alias.asname)
+                    yield from ((name, node.module or "") for name in public)

@@ -127,7 +127,9 @@ def _compare_group(
         if group in _OF_VARIABLES and not _have_one_shape(*variables):
             continue  # an item of the variables' stage says so
         item = compare_values(stage, item_name, first.get(name), second.get(name), tolerances)
-        yield _with_changes(item, group, name, old, new) if group in _TRAINED else item
+        if group in _TRAINED and tolerances.rule_of(stage, item_name) is None:
+            item = _with_changes(item, group, name, old, new)
+        yield item
 
 
 def _with_changes(item: Item, group: str, name: str, old: RecordedCall, new: RecordedCall) -> Item:

@@ -110,10 +110,15 @@ class Tolerances:
         >>> rules.of(Stage.METRICS, "evaluate 1: loss").relative
         0.01
         """
+        default = EXACT if kind in "iub" else _DEFAULTS[stage]
+        return self.rule_of(stage, name) or default
+
+    def rule_of(self, stage: Stage, name: str) -> Tolerance | None:
+        """Returns the tolerance that a rule gives an item, or None without one."""
         for pattern, tolerance in reversed(self._rules):
             if fnmatch.fnmatchcase(f"{stage.value}/{name}", pattern):
                 return tolerance
-        return EXACT if kind in "iub" else _DEFAULTS[stage]
+        return None
 
 
 def parse_rule(text: str) -> tuple[str, Tolerance]:

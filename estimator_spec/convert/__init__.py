@@ -21,48 +21,48 @@ All but the last have a report of exact, changed and lost options (`.report` or
 
 from typing import TYPE_CHECKING, Any
 
-from estimator_spec.convert.config_proto import config_proto_report, to_config_proto
-from estimator_spec.convert.decision_forests import to_ydf
-from estimator_spec.convert.features import features_for
-from estimator_spec.convert.keras_columns import to_keras
-from estimator_spec.convert.keras_optimizers import load_optimizer_classes
-from estimator_spec.convert.keras_rs import to_distributed_embedding
-from estimator_spec.convert.mid_level import to_mid_level, to_tpu_embedding
-from estimator_spec.convert.partial import partial_embedding_class, to_partial_embedding
-from estimator_spec.convert.report import LossyConversionError
-from estimator_spec.convert.serving import look_up, save_serving, to_serving
-from estimator_spec.convert.sparse_core import to_tpu_embedding_v2
-from estimator_spec.convert.tfrs import to_partial_tpu_embedding
-
-__all__ = [
-    "LossyConversionError",
-    "config_proto_report",
-    "features_for",
-    "load_optimizer_classes",
-    "look_up",
-    "partial_embedding_class",
-    "save_serving",
-    "to_config_proto",
-    "to_distributed_embedding",
-    "to_keras",
-    "to_mid_level",
-    "to_partial_embedding",
-    "to_partial_tpu_embedding",
-    "to_serving",
-    "to_tpu_embedding",
-    "to_tpu_embedding_v2",
-    "to_ydf",
-]
+from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
-    from estimator_spec.convert.partial import PartialEmbeddingMethods as PartialEmbedding
+    # isort: off
+    from estimator_spec.convert.config_proto import (
+        config_proto_report as config_proto_report,
+        to_config_proto as to_config_proto,
+    )
+    from estimator_spec.convert.decision_forests import to_ydf as to_ydf
+    from estimator_spec.convert.features import features_for as features_for
+    from estimator_spec.convert.keras_columns import to_keras as to_keras
+    from estimator_spec.convert.keras_optimizers import (
+        load_optimizer_classes as load_optimizer_classes,
+    )
+    from estimator_spec.convert.keras_rs import (
+        to_distributed_embedding as to_distributed_embedding,
+    )
+    from estimator_spec.convert.mid_level import (
+        to_mid_level as to_mid_level,
+        to_tpu_embedding as to_tpu_embedding,
+    )
+    from estimator_spec.convert.partial import (
+        partial_embedding_class as partial_embedding_class,
+        to_partial_embedding as to_partial_embedding,
+    )
+    from estimator_spec.convert.report import LossyConversionError as LossyConversionError
+    from estimator_spec.convert.serving import (
+        look_up as look_up,
+        save_serving as save_serving,
+        to_serving as to_serving,
+    )
+    from estimator_spec.convert.sparse_core import to_tpu_embedding_v2 as to_tpu_embedding_v2
+    from estimator_spec.convert.tfrs import to_partial_tpu_embedding as to_partial_tpu_embedding
+    from estimator_spec.convert.partial import PartialEmbeddingMethods
 
-    # Not at run time: `import *` would read it, and so select the program's Keras.
-    __all__ += ["PartialEmbedding"]
+    PartialEmbedding = PartialEmbeddingMethods
+else:
+    _import_name, __dir__, __all__ = lazy_names.attach(__name__)
 
-
-def __getattr__(name: str) -> Any:
-    # The class is created on first use: its base class is in Keras, which the program selects.
-    if name == "PartialEmbedding":
-        return partial_embedding_class()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        # The class is created on first use: its base class is in Keras, which the program selects.
+        # `import *` doesn't have it, which would select the program's Keras.
+        if name == "PartialEmbedding":
+            return _import_name("partial_embedding_class")()
+        return _import_name(name)

@@ -48,7 +48,7 @@ USE_FILES = (
         f"tests/estimator_spec/{name}"
         for name in (
             *("core/common", "core/test_kernels_cli.py", "compare", "legacy/doctor"),
-            *("legacy/test_run.py", "legacy/migrate", "planning", "convert/to_keras"),
+            *("legacy/test_run.py", "legacy/migrate", "planning", "convert/keras_program"),
         )
     ),
 )

@@ -241,7 +241,7 @@ NIGHTLY = {
         "estimator_spec/compare/test_programs.py::test_an_interpreter_without_estimators_says_so",
         "estimator_spec/convert/test_legacy_to_keras.py::test_a_checkpoint_of_tensorflow_2_15_1",
         "estimator_spec/legacy/test_run.py::test_child_processes",
-        "estimator_spec/convert/to_keras/test_heads.py::test_the_program_goes_on_where_this_project_is_not",
+        "estimator_spec/convert/keras_program/test_heads.py::test_the_program_goes_on_where_this_project_is_not",
         "hostile/test_full_disk.py::test_a_full_disk_in_training",
         "estimator_spec/core/cluster/test_models.py::test_joined_transfers_change_no_number[[]host]",
         "estimator_spec/core/driver/test_device_loop.py::test_training_continues",

@@ -25,9 +25,9 @@ sys.path[:0] = [str(TESTS.parent), *(str(TESTS.parent / path) for path in paths)
 
 import estimator_spec  # noqa: E402  # from the path above, as the rest
 from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
-from estimator_spec.convert.to_keras import batches, proof, written  # noqa: E402
-from estimator_spec.convert.to_keras.first_use import EstimatorUse  # noqa: E402
-from estimator_spec.convert.to_keras.recording import ProofRecording  # noqa: E402
+from estimator_spec.convert.keras_program import batches, proof, written  # noqa: E402
+from estimator_spec.convert.keras_program.first_use import EstimatorUse  # noqa: E402
+from estimator_spec.convert.keras_program.recording import ProofRecording  # noqa: E402
 from estimator_spec.core.user_functions.model_spec import ModeKeys  # noqa: E402
 from test_random_models import models  # noqa: E402
 
@@ -54,7 +54,7 @@ def record(directory: Path, estimator: Any, input_fn: Callable[[], Any]) -> None
 
 def shoppers(directory: Path) -> tuple[Any, Callable[[], Any]]:
     """Returns a wide and deep model: crosses, weights, a long vocabulary, FTRL and Adagrad."""
-    path = TESTS / "estimator_spec" / "to_keras" / "shoppers.py"
+    path = TESTS / "estimator_spec" / "convert" / "keras_program" / "shoppers.py"
     spec = importlib.util.spec_from_file_location("shoppers", path)
     assert spec is not None and spec.loader is not None
     program = importlib.util.module_from_spec(spec)

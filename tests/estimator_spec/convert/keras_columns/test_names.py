@@ -21,7 +21,7 @@ from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import assembly, canned_models, source, trained_values
 from estimator_spec.convert.keras_columns.plan import ModelPlan
-from estimator_spec.convert.to_keras import written
+from estimator_spec.convert.keras_program import written
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from test_columns import some
 
@@ -31,7 +31,7 @@ pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
 tf1 = tf.compat.v1
 fc = tf.feature_column
 WORDS = ("ant", "bee")
-WRITTEN = Path(__file__).resolve().parents[1] / "to_keras" / "snapshots"
+WRITTEN = Path(__file__).resolve().parents[1] / "keras_program" / "snapshots"
 # What layers add to the names of columns.
 ENDINGS = (
     *("", "_ids", "_weights", "_lengths", "_positive", "_embedding", "_table", "_sum", "_one_hot"),

@@ -14,7 +14,7 @@ from column_strategies import Feature
 from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import assembly, source
 from estimator_spec.convert.keras_columns.plan import ModelPlan
-from estimator_spec.convert.to_keras import written
+from estimator_spec.convert.keras_program import written
 from estimator_spec.core.common.legacy_keras import keras_2
 
 keras = pytest.importorskip("keras")

@@ -12,7 +12,7 @@ from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import canned_models, source, step_functions
 from estimator_spec.convert.keras_columns.expressions import evaluate
 from estimator_spec.convert.keras_columns.plan import ModelPlan
-from estimator_spec.convert.to_keras import written
+from estimator_spec.convert.keras_program import written
 
 keras = pytest.importorskip("keras")
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")

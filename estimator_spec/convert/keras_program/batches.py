@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert.to_keras.first_use import EstimatorUse
+from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.driver.estimator_base import setup_of
 from estimator_spec.core.user_functions.batches import describe
 

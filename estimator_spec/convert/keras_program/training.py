@@ -22,11 +22,11 @@ from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_arrays, compare_changes, compare_series
 from estimator_spec.convert.keras_columns import trained_values
 from estimator_spec.convert.keras_columns.plan import ModelPlan
-from estimator_spec.convert.to_keras.batches import Batch, Feeding
-from estimator_spec.convert.to_keras.checkpoint_files import link_checkpoint
-from estimator_spec.convert.to_keras.first_use import EstimatorUse
-from estimator_spec.convert.to_keras.recording import ProofRecording
-from estimator_spec.convert.to_keras.written import WrittenProgram
+from estimator_spec.convert.keras_program.batches import Batch, Feeding
+from estimator_spec.convert.keras_program.checkpoint_files import link_checkpoint
+from estimator_spec.convert.keras_program.first_use import EstimatorUse
+from estimator_spec.convert.keras_program.recording import ProofRecording
+from estimator_spec.convert.keras_program.written import WrittenProgram
 from estimator_spec.core.checkpoints import state_file
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.cluster import roles

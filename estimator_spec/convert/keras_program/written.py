@@ -22,9 +22,9 @@ from estimator_spec.convert.keras_columns import (
     trained_values,
 )
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
-from estimator_spec.convert.to_keras import check
-from estimator_spec.convert.to_keras.batches import Batch
-from estimator_spec.convert.to_keras.first_use import EstimatorUse
+from estimator_spec.convert.keras_program import check
+from estimator_spec.convert.keras_program.batches import Batch
+from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.common import own_files
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 import estimator_spec
 from estimator_spec import heads
 from estimator_spec.compare.stages import Stage
-from estimator_spec.convert.to_keras import batches, proof, report, written
-from estimator_spec.convert.to_keras.first_use import EstimatorUse
+from estimator_spec.convert.keras_program import batches, proof, report, written
+from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     options, rest = _parser().parse_known_args(own)
     # `--help` and wrong options don't wait for TensorFlow.
     quiet_start.import_tensorflow()
-    from estimator_spec.convert.to_keras import command
+    from estimator_spec.convert.keras_program import command
 
     return command.run(options, [*options.run_option, *rest, *of_program])
 

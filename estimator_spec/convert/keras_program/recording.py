@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert.to_keras.batches import Batch
+from estimator_spec.convert.keras_program.batches import Batch
 
 tf1 = tf.compat.v1
 

@@ -15,10 +15,17 @@ import tensorflow as tf
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.stages import Tolerance, parse_rule
 from estimator_spec.convert.keras_columns import keras_layers, readings
+from estimator_spec.convert.keras_program import (
+    batches,
+    first_use,
+    proof,
+    report,
+    training,
+    written,
+)
+from estimator_spec.convert.keras_program.checkpoint_files import link_checkpoint
+from estimator_spec.convert.keras_program.recording import ProofRecording
 from estimator_spec.convert.optional_packages import load_extra
-from estimator_spec.convert.to_keras import batches, first_use, proof, report, training, written
-from estimator_spec.convert.to_keras.checkpoint_files import link_checkpoint
-from estimator_spec.convert.to_keras.recording import ProofRecording
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.common import own_files
 from estimator_spec.core.common.terminal import format_table

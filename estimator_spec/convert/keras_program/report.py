@@ -9,8 +9,8 @@ from estimator_spec import checkpoints
 from estimator_spec.compare import page, text
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.convert.keras_columns.readings import TENSORFLOW
-from estimator_spec.convert.to_keras.first_use import EstimatorUse
-from estimator_spec.convert.to_keras.written import WrittenProgram
+from estimator_spec.convert.keras_program.first_use import EstimatorUse
+from estimator_spec.convert.keras_program.written import WrittenProgram
 from estimator_spec.core.common.html_page import Bar, Page
 from estimator_spec.core.common.terminal import markdown_table
 

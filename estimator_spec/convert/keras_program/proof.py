@@ -19,11 +19,11 @@ from estimator_spec.compare.values import compare_arrays
 from estimator_spec.convert.keras_columns import assembly
 from estimator_spec.convert.keras_columns.dense import is_sequence
 from estimator_spec.convert.keras_columns.plan import ModelPlan
-from estimator_spec.convert.to_keras import training
-from estimator_spec.convert.to_keras.batches import Batch, Feeding
-from estimator_spec.convert.to_keras.first_use import EstimatorUse
-from estimator_spec.convert.to_keras.recording import ProofRecording
-from estimator_spec.convert.to_keras.written import WrittenProgram
+from estimator_spec.convert.keras_program import training
+from estimator_spec.convert.keras_program.batches import Batch, Feeding
+from estimator_spec.convert.keras_program.first_use import EstimatorUse
+from estimator_spec.convert.keras_program.recording import ProofRecording
+from estimator_spec.convert.keras_program.written import WrittenProgram
 from estimator_spec.core.driver.estimator_base import copy_with
 
 tf1 = tf.compat.v1

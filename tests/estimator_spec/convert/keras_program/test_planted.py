@@ -11,8 +11,8 @@ import pytest
 
 from estimator_spec.compare.comparison import Outcome
 from estimator_spec.compare.stages import Stage, Tolerances
-from estimator_spec.convert.to_keras import batches, proof, training, written
-from estimator_spec.convert.to_keras.first_use import EstimatorUse
+from estimator_spec.convert.keras_program import batches, proof, training, written
+from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 
 pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
