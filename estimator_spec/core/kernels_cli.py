@@ -78,11 +78,16 @@ def _build(timeout: float, unpacked: Path | None, output: Path | None) -> int:
     return 0
 
 
-def _inform() -> int:
+def _installed_tensorflow() -> str:
+    """Returns the version of TensorFlow, which isn't started for it."""
     providers = importlib.metadata.packages_distributions().get("tensorflow")
     if not providers:
         raise UnusableError("TensorFlow isn't installed")
-    version = importlib.metadata.version(providers[0])
+    return importlib.metadata.version(providers[0])
+
+
+def _inform() -> int:
+    version = _installed_tensorflow()
     library, reasons = libraries.find(version)
     lines = [f"TensorFlow {version}", f"  in training: {libraries.describe_engine(version)}"]
     if library is not None:

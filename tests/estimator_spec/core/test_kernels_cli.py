@@ -31,10 +31,7 @@ def compiler(tmp_path, monkeypatch):
     monkeypatch.setattr(libraries, "OF_THE_WHEEL", tmp_path / "none")
     monkeypatch.setattr(building, "installed_target", lambda: compilers.TARGET)
     monkeypatch.setattr(building, "_load_elsewhere", lambda path, timeout: None)
-    found = kernels_cli.read_installation()
-    versions = {**found.versions, "tensorflow": "2.99.0"}
-    installation = type(found)(found.python, versions)
-    monkeypatch.setattr(kernels_cli, "read_installation", lambda: installation)
+    monkeypatch.setattr(kernels_cli, "_installed_tensorflow", lambda: "2.99.0")
     before = signal.getsignal(signal.SIGTERM)
     yield path
     signal.signal(signal.SIGTERM, before)
