@@ -2,7 +2,7 @@
 """Gives the reference's tests the helpers that they import, beside what `run` puts back.
 
 Tests share files such as `dnn_testing_utils.py`, which are loaded from the checkout, and functions
-of two modules of the library, which `helpers` has. Every other name comes from `install()`, so a
+of two modules of the library, which `suite_helpers` has. Every other name comes from `install()`, so a
 private one that our packages lack fails the tests that use it, and no others.
 """
 
@@ -16,7 +16,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-import helpers
+import suite_helpers
 
 PACKAGE = "tensorflow_estimator"
 
@@ -34,10 +34,10 @@ def install(test: Path) -> None:
     legacy_keras.select_legacy_keras()
     legacy.install(replace=True)
     from_helpers = types.ModuleType(f"{PACKAGE}.python.estimator.hooks.fake_summary_writer")
-    from_helpers.FakeSummaryWriter = helpers.FakeSummaryWriter  # type: ignore[attr-defined]
+    from_helpers.FakeSummaryWriter = suite_helpers.FakeSummaryWriter  # type: ignore[attr-defined]
     _set_module(from_helpers)
     utilities = importlib.import_module(f"{PACKAGE}.python.estimator.head.head_utils")
-    for name, value in helpers.HEAD_UTILITIES.items():
+    for name, value in suite_helpers.HEAD_UTILITIES.items():
         setattr(utilities, name, value)
     checkout = next((each for each in test.resolve().parents if (each / PACKAGE).is_dir()), None)
     if checkout is not None:
