@@ -2,8 +2,8 @@
 """Gives the reference's tests the helpers that they import, beside what `run` puts back.
 
 Tests share files such as `dnn_testing_utils.py`, which are loaded from the checkout, and functions
-of two modules of the library, which `suite_helpers` has. Every other name comes from `install()`, so a
-private one that our packages lack fails the tests that use it, and no others.
+of two modules of the library, which `suite_helpers` has. Every other name comes from `install()`,
+so a private one that our packages lack fails the tests that use it, and no others.
 """
 
 from __future__ import annotations
