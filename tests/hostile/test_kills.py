@@ -22,7 +22,7 @@ import leftovers
 import table_program
 from estimator_spec import checkpoints
 from estimator_spec.core.common import own_files
-from estimator_spec.core.driver import saved_models
+from estimator_spec.core.driver import model_dir_lock, saved_models
 
 NIGHTLY = pytest.mark.nightly("kills each job dozens of times")
 
@@ -125,6 +125,25 @@ def test_lock_file_that_is_a_link(tmp_path):
     (tmp_path / "gone").touch()
     made.train(table_program.input_fn, steps=1)
     assert path.is_symlink()
+
+
+def test_unfinished_graphs_of_a_killed_training(tmp_path):
+    """What TensorFlow was writing of a graph at a kill goes with the next training, and no more."""
+    foreign = [f"graph.pbtxt.tmp{'a' * 32}", "graph.pbtxt.tmp", f"notes.tmp{'b' * 32}"]
+    left = [f"graph.pbtxt.tmp{'c' * 32}", f"model.ckpt-7.meta.tmp{'d' * 32}"]
+    (tmp_path / foreign[0]).touch()
+    child = os.fork()
+    if child == 0:
+        with model_dir_lock.hold(str(tmp_path)):
+            for name in (*left, *foreign[1:]):
+                (tmp_path / name).touch()
+            (tmp_path / f"x.meta.tmp{'e' * 32}").symlink_to(tmp_path / foreign[0])
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    for _ in range(2):
+        with model_dir_lock.hold(str(tmp_path)):
+            there = {path.name for path in tmp_path.iterdir()} - {".training.lock"}
+        assert there == {*foreign, f"x.meta.tmp{'e' * 32}"}
 
 
 def test_file_systems_without_locks(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from tpu_columns.file_locks import fcntl
 tf1 = tf.compat.v1
 
 _LOCK = ".training.lock"
+# How TensorFlow names a graph's files until they are written.
+_UNFINISHED = re.compile(r"(graph\.pbtxt|.+\.meta)\.tmp[0-9a-f]{32}")
 
 
 @contextlib.contextmanager
@@ -50,7 +53,10 @@ def hold(model_dir: str) -> Iterator[None]:
         yield
         return
     try:
-        is_own = created or own_files.read_marker(lock) is not None
+        killed = None if created else own_files.read_marker(lock)
+        is_own = created or killed is not None
+        if killed is not None:
+            _remove_unfinished(model_dir, killed)
         if is_own:
             with contextlib.suppress(OSError):  # a full disk; the lock holds without it
                 own_files.write_marker(
@@ -58,6 +64,7 @@ def hold(model_dir: str) -> Iterator[None]:
                     process=os.getpid(),
                     host=socket.gethostname(),
                     since=time.strftime("%Y-%m-%d %H:%M:%S %z"),
+                    before=_unfinished_in(model_dir),
                 )
         try:
             own_files.remove_left(model_dir)
@@ -68,6 +75,29 @@ def hold(model_dir: str) -> Iterator[None]:
                     os.remove(path)
     finally:
         os.close(lock)
+
+
+def _unfinished_in(model_dir: str) -> list[str]:
+    """Returns the names of files with graphs that TensorFlow hasn't finished."""
+    return sorted(
+        entry.name
+        for entry in os.scandir(model_dir)
+        if _UNFINISHED.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+    )
+
+
+def _remove_unfinished(model_dir: str, killed: dict[str, Any]) -> None:
+    """Removes the unfinished files of a killed training: those that weren't there before it.
+
+    Args:
+        model_dir: the directory.
+        killed: what that training wrote into its lock file.
+    """
+    before = killed.get("before")
+    if isinstance(before, list):
+        for name in set(_unfinished_in(model_dir)).difference(map(str, before)):
+            with contextlib.suppress(OSError):
+                os.remove(os.path.join(model_dir, name))
 
 
 def _check_link(model_dir: str, path: str) -> None:
