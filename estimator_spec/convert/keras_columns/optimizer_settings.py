@@ -152,8 +152,11 @@ def _of_step(rate: Any) -> Any:
 
 def _known(value: Any) -> Any:
     """Returns a number as Python's, without noise such as 0.10000000149; None: it isn't known."""
-    if isinstance(value, tf.Variable) and hasattr(value, "numpy"):
-        value = value.numpy()
+    if isinstance(value, tf.Variable):
+        try:
+            value = value.numpy()
+        except (AttributeError, NotImplementedError):  # of a graph
+            return None
     if tf.is_tensor(value):
         value = tf.get_static_value(value)
         if value is None:

@@ -57,6 +57,7 @@ REFUSED = {
     "RandomStandardNormal": lambda step: train.noisy_linear_cosine_decay(0.1, step, 30),
     "Placeholder": lambda step: tf1.placeholder(tf.float32, []),
     "VarHandleOp": lambda step: 2.0 * tf1.get_variable("rate", initializer=0.1),
+    "(rate)": lambda step: tf1.get_variable("rate", initializer=0.1),
 }
 
 
