@@ -36,7 +36,7 @@ def _batch_size(features: dict[str, Any]) -> Any:
     """Returns the number of examples, after a check that all features have as many."""
     if not features:
         raise ValueError("features must not be empty: they tell the batch size.")
-    sizes = {}
+    sizes, read = {}, []
     static: dict[str, int] = {}
     for key, value in features.items():
         feature = _as_tensor(value)
@@ -46,6 +46,7 @@ def _batch_size(features: dict[str, Any]) -> Any:
         if known is not None:
             static[key] = known
         sizes[key] = _first_dimension(feature)
+        read += tf.nest.flatten(feature, expand_composites=True)[:1]
     if len(set(static.values())) > 1:
         raise ValueError(
             f"Batch size mismatch among features: {static}. The first dimension of all features "
@@ -60,7 +61,8 @@ def _batch_size(features: dict[str, Any]) -> Any:
         )
         for key in others
     ]
-    with tf.control_dependencies(checks):
+    # Also where the sizes are constants: predictions end with the input, so they have to read it.
+    with tf.control_dependencies([*checks, *read]):
         return tf.identity(sizes[first])
 
 

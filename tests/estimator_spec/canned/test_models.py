@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -125,6 +127,18 @@ def test_regressors_learn(generation, config, train_input, test_input):
     assert losses["baseline"] == pytest.approx(labels.var(), rel=0.02)
     assert losses["deep"] < 0.5 * losses["baseline"]
     assert losses["linear"] < 0.7 * losses["baseline"]
+
+
+def test_the_baseline_reads_batches_of_static_shape(generation, config):
+    """Predictions of a baseline end with the input, where each batch's size is known before."""
+
+    def input_fn():
+        rows = tf.data.Dataset.from_tensor_slices(({"x": np.zeros(6, np.float32)}, np.ones(6)))
+        return rows.batch(2, drop_remainder=True)
+
+    estimator = generation.classes.BaselineRegressor(config=config())
+    estimator.train(input_fn)
+    assert len(list(itertools.islice(estimator.predict(input_fn), 9))) == 6
 
 
 def test_the_baseline_learns_frequencies(generation, config, train_input, test_input):
