@@ -52,7 +52,7 @@ def core(session: nox.Session) -> None:
         _smoke(session, tree, ())
         environment = {**QUIET, "PYTHONPATH": str(tree), "TF_USE_LEGACY_KERAS": "1"}
         with session.chdir(tree):
-            census = ("examples/census/census.py", f"--output={home}/census")
+            census = ("examples/census/census.py", f"--model_dir={home}/census")
             session.run("python", *census, env=environment)
             left_out = [f"--ignore=tests/estimator_spec/core/{name}" for name in WITH_PRODUCTS]
             folders = ("tests/estimator_spec/core", "tests/tpu_columns")
