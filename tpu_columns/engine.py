@@ -23,7 +23,7 @@ from tpu_columns.optimizations import Optimization
 
 
 class EngineChoice(NamedTuple):
-    """What looks up or updates tables.
+    """Choice between the kernels and TensorFlow's ops, for lookups or updates of tables.
 
     Attributes:
         reason: why TensorFlow's ops do; empty: the kernels do.

@@ -23,7 +23,7 @@ class RenamedArgument(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What a program that has it is told."""
+        """Explanation for a program that passes the argument."""
         instead = f"use {self.now}" if self.now else "leave it out, or call tensorflow.compat.v1's"
         return f"has had no argument {self.old} since TensorFlow {self.since}.0: {instead}."
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How written programs read features: by TensorFlow's ops, or by NumPy.
+"""Two ways for written programs to read features: by TensorFlow's ops, or by NumPy.
 
 The tables `CATEGORICAL` and `DENSE` name functions, which each reading defines.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the model of this directory with what the estimator gave for recorded inputs: check.py.
+"""Compares this directory's model with recorded outputs of the estimator.
 
 Exit status: 0 if they agree, 1 if they differ. KERAS_BACKEND is 'torch' if it isn't set, or 'jax'
 where torch isn't installed. Nothing here needs TensorFlow, or the program that wrote this.
@@ -31,7 +31,7 @@ class Sparse(NamedTuple):
 
 
 class CheckValues:
-    """What was recorded.
+    """Recorded inputs of the model, and the estimator's outputs for them.
 
     Args:
         path: the file.

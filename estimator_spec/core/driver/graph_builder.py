@@ -52,7 +52,7 @@ class BuiltGraph(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RunSetup:
-    """What an estimator gives to whatever builds and runs its graphs.
+    """Settings and methods of an estimator, for the code that builds and runs its graphs.
 
     The functions are methods of the estimator, so that the overrides of subclasses take effect.
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `tensorflow.contrib` had and no installed library has."""
+"""Reimplements names of `tensorflow.contrib` that no installed library has."""
