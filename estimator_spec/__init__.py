@@ -54,12 +54,14 @@ if TYPE_CHECKING:
         LinearRegressor as LinearRegressor,
     )
     from estimator_spec.core.common.legacy_keras import select_legacy_keras as select_legacy_keras
-    from estimator_spec.core.driver import (
-        CheckpointError as CheckpointError,
-        Estimator as Estimator,
-        ExportSavedModelApiVersion as ExportSavedModelApiVersion,
+    from estimator_spec.core.checkpoints.errors import CheckpointError as CheckpointError
+    from estimator_spec.core.driver.errors import ModelDirError as ModelDirError
+    from estimator_spec.core.driver.estimator import Estimator as Estimator
+    from estimator_spec.core.driver.in_memory_evaluation import (
         InMemoryEvaluatorHook as InMemoryEvaluatorHook,
-        ModelDirError as ModelDirError,
+    )
+    from estimator_spec.core.driver.tpu_estimator import (
+        ExportSavedModelApiVersion as ExportSavedModelApiVersion,
         TPUEstimator as TPUEstimator,
     )
     from estimator_spec.core.driver.early_stopping import (
