@@ -16,7 +16,8 @@ import tensorflow as tf
 from estimator_spec.core.checkpoints.errors import CheckpointError
 from estimator_spec.core.common import own_files
 from estimator_spec.core.cores import stacked_tables
-from estimator_spec.core.driver import file_errors, initial_values, patching
+from estimator_spec.core.driver import initial_values, patching
+from estimator_spec.core.driver.errors import find_file_fault
 
 tf1 = tf.compat.v1
 
@@ -240,7 +241,7 @@ def explain_write_errors() -> Iterator[None]:
         yield
     # Writers of event files raise the other two, for a full disk and for a file too large.
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
-        fault = file_errors.find(error)
+        fault = find_file_fault(error)
         op = getattr(error, "op", None)
         if fault is None or (op is not None and op.type not in _WRITING_OPS):
             raise
