@@ -40,8 +40,8 @@ class RunConfig(run_config.RunConfig):
         TypeError: `tpu_config` is no `TPUConfig`.
     """
 
-    tpu_config: TPUConfig = field("tpu_config", "The `TPUConfig`.")
-    cluster = field("cluster", "The cluster resolver, or None.")
+    tpu_config: TPUConfig = field("The `TPUConfig`.")
+    cluster = field("The cluster resolver, or None.")
 
     def __init__(
         self,
