@@ -348,7 +348,6 @@ def saveable_tensors(owner: Any, tensors: Mapping[str, Any], restore: Callable[.
 
     class Tensors(saveable_object.SaveableObject):  # type: ignore[misc]  # TensorFlow has no types
         def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:
-            del restored_shapes
             return restore(restored_tensors)
 
     specs = [saveable_object.SaveSpec(tensor, "", name) for name, tensor in tensors.items()]
