@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from estimator_spec.core.common import argument_rules
-from estimator_spec.core.common.task_type import TaskType
 from estimator_spec.core.run_config import rules, strategies
 from estimator_spec.core.run_config import tf_config as tf_config_lib
+from estimator_spec.core.run_config.task_type import TaskType
 
 _Config = TypeVar("_Config", bound="RunConfig")
 
