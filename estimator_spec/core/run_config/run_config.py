@@ -70,8 +70,8 @@ class _Setting(property):
         self._text = doc
 
     def __set_name__(self, owner: type, name: str) -> None:
-        def read(config: Any) -> Any:
-            return getattr(config, f"_{name}")
+        def read(self: Any) -> Any:
+            return getattr(self, "_" + name)
 
         read.__doc__ = self._text  # which becomes the property's
         super().__init__(read)
