@@ -76,7 +76,7 @@ class Target:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """The flags that name its headers: as those of a system, whose warnings aren't ours."""
+        """Flags that name its headers as the system's, of which the compiler warns of nothing."""
         found = (flag[2:] for flag in self.compile_flags if flag.startswith("-I"))
         return tuple(word for directory in found for word in ("-isystem", directory))
 
@@ -299,7 +299,7 @@ def clean(directory: Path, everything: bool = False) -> list[Path]:
 
 
 def _load_elsewhere(path: Path, timeout: float) -> None:
-    """Loads a library in another process: what a compiler wrote may end a process."""
+    """Loads a library in a process of its own, which a broken library may end."""
     found = os.pathsep.join(sys.path)
     command = [sys.executable, "-c", _LOADS, str(path)]
     status, text = _run(command, max(timeout, 60), PYTHONPATH=found, TF_CPP_MIN_LOG_LEVEL="3")

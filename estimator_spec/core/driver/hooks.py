@@ -183,7 +183,7 @@ class LossLogger(PeriodicHook, tf1.train.LoggingTensorHook):
 
 
 class LostSessionLogger(FetchingHook, SkippableHook):
-    """Logs from which step training goes on after a session was lost, as when a server ends."""
+    """Logs the step at which training goes on after its session was lost, as by a server's end."""
 
     def begin(self) -> None:
         """Gets the tensor of the global step."""
