@@ -10,8 +10,6 @@ import tensorflow as tf
 
 from tpu_columns import shared_state
 
-tf1 = tf.compat.v1
-
 
 class HeldUpdate:
     """Queue that holds the tensors of one update until the next step.
@@ -70,7 +68,7 @@ def delay(pending: Sequence[Any], apply: Callable[..., Any], after: Sequence[Any
     with tf.init_scope():
         queue = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
         held = HeldUpdate(queue, apply_with_shapes)
-        tf1.add_to_collection(shared_state.HELD_UPDATES, held.apply())
+        tf.compat.v1.add_to_collection(shared_state.HELD_UPDATES, held.apply())
     with tf.control_dependencies(after):
         applied = held.apply()
     with tf.control_dependencies([applied]):
