@@ -20,6 +20,7 @@ from estimator_spec.legacy.migrate.programs import Programs
 from estimator_spec.legacy.migrate.results import Changed, Failed, Result, Skipped, Unchanged
 from estimator_spec.legacy.migrate.syntax import SourceError
 from estimator_spec.legacy.program_source import syntax_advice
+from estimator_spec.legacy.program_source.expressions import last_name, split_attributes
 from estimator_spec.legacy.program_source.program_files import Sources
 
 
@@ -89,10 +90,8 @@ def imported_names(paths: Sequence[str], sources: Sources) -> frozenset[str]:
                 modules.update(alias.asname or alias.name.split(".")[0] for alias in names)
         for node in nodes:
             if isinstance(node, ast.Attribute):
-                value: ast.expr = node
-                while isinstance(value, ast.Attribute):
-                    value = value.value
-                if isinstance(value, ast.Name) and value.id in modules:
+                root, _ = split_attributes(node)
+                if last_name(root) in modules:
                     found.add(node.attr)
     return frozenset(found)
 

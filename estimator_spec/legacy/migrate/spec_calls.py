@@ -51,8 +51,8 @@ def find(program: ParsedModule, target: MigrationTarget) -> Iterator[SpecCall]:
     tree = SourceTree(program) if calls else None
     for call in calls:
         assert tree is not None
-        node = tree.find(call)
-        if node is None or _is_argument(tree, node):
+        node = call.node
+        if _is_argument(tree, node):
             continue
         statement = _statement(program, tree, node)
         reader = ""
