@@ -31,7 +31,7 @@ from tpu_columns import __version__ as __version__  # public here, too
 from tpu_columns import lazy_names
 
 importlib.import_module("tpu_columns")  # which filters TensorFlow's log
-engines.register("estimator_spec.convert.tpu_engine", "MidLevelEngine")
+engines.of_a_tpu = "estimator_spec.convert.tpu_engine.MidLevelEngine"
 # Before `absl.app.run`, which makes TensorFlow look for devices.
 quiet_start.list_devices()
 

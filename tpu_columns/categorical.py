@@ -160,7 +160,6 @@ class _AllEntries:
         self._entries = tf.SparseTensor(indices, tf.reshape(entries, [-1]), shape)
 
     def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
-        del training
         return self._entries if isinstance(key, str) else key.transform_feature(self, state_manager)
 
 

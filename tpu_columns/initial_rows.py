@@ -81,7 +81,6 @@ def for_shards(
             value = _checked(call(shape), shape)
 
     def rows_of_shard(shard: Any, dtype: Any = tf.float32, partition_info: Any = None) -> Any:
-        del dtype
         if partition_info is None:  # of a layer that doesn't partition variables
             return call(shard)
         start, count = int(partition_info.var_offset[0]), int(shard[0])

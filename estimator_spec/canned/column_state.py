@@ -34,7 +34,6 @@ class ScopedState:
         initializer: Any = None,
     ) -> Any:
         """Creates and returns a variable of a column; its kind is that of the scope."""
-        del use_resource
         variable = tf1.get_variable(
             name, tuple(shape), dtype or tf.float32, initializer, trainable=trainable
         )

@@ -48,11 +48,9 @@ class BaselineEstimator(Estimator):
         argument_rules.check("CannedEstimatorV1", locals())
 
         def logit_fn(features: Any, mode: str, config: Any) -> Any:
-            del mode, config
             return baseline_model.build(features, head.logits_dimension)
 
         def scope(config: Any) -> Any:
-            del config
             return contextlib.nullcontext()
 
         model_fn = make_model_fn_v1(head, logit_fn, optimizer, _LEARNING_RATE, scope)

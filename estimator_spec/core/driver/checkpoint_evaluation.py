@@ -55,7 +55,6 @@ class EvaluationObserver:
 
     def after_eval(self, eval_result: EvaluationResult) -> bool:
         """Returns whether to go on; called after an evaluation."""
-        del eval_result
         return True
 
 
@@ -200,7 +199,6 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
         Returns:
             Whether to stop training.
         """
-        del session
         if self._first:  # The checkpoint before the first step isn't evaluated.
             self._first = False
             return False
@@ -216,7 +214,6 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
 
     def end(self, session: tf1.Session, global_step_value: int) -> None:
         """Evaluates the last checkpoint, whatever `throttle_secs` is."""
-        del session
         last_step = self._timer.last_triggered_step()
         if global_step_value != last_step and self._observer.before_eval():
             self._evaluate(global_step_value)

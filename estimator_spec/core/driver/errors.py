@@ -16,7 +16,7 @@ from estimator_spec.core.checkpoints.errors import CheckpointError
 from estimator_spec.core.user_functions import batch_errors
 from tpu_columns import lookup_errors
 
-__all__ = ["CheckpointError", "ModelDirError", "explain_batch_errors", "first_line"]
+__all__ = ["CheckpointError"]
 
 _STACK = re.compile(r"\nNode: '[^\n]*'\n")  # of the op, before what it reports
 _HEADING = "Graph execution error:"  # of all messages that name no op of this graph

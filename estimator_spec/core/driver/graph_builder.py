@@ -17,7 +17,8 @@ from estimator_spec.core.driver import table_warm_start
 from estimator_spec.core.driver.embeddings import PlainEmbeddings
 from estimator_spec.core.driver.standstill import StepWatch
 from estimator_spec.core.run_config import RunConfig
-from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.core.user_functions.warm_start import WarmStartSettings
 from tpu_columns import engine, invalid_ids, optimizations, placement
 from tpu_columns.kernels import devices
 from tpu_columns.optimizations import Optimization

@@ -91,7 +91,6 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
 
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Evaluates the initial variables."""
-        del coord
         graph = tf1.get_default_graph()
         saveables = tf1.get_collection(tf1.GraphKeys.SAVEABLE_OBJECTS)
         if len(saveables) > len(stacked_tables.variables(graph)):
@@ -115,7 +114,6 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
         self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
     ) -> None:
         """Evaluates every N steps."""
-        del run_values
         self._iterations += 1
         if self._timer.should_trigger_for_step(self._iterations):
             self._evaluate(run_context.session)

@@ -64,7 +64,6 @@ class SaveWithChief(tf1.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Saves the first values."""
-        del coord
         step = session.run(tf1.train.get_global_step())
         self._timer.update_last_triggered_step(step)
         if not self._is_restored:
@@ -72,7 +71,6 @@ class SaveWithChief(tf1.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> Any:
         """Fetches the global step."""
-        del run_context
         return tf1.train.SessionRunArgs(tf1.train.get_global_step())
 
     def after_run(self, run_context: Any, run_values: Any) -> None:

@@ -99,15 +99,13 @@ class EvalSpec(_EvalFields):
     ) -> EvalSpec:
         """Checks the values; see the class."""
         argument_rules.check("EvalSpec", locals())
-        session_hooks = _check_hooks(hooks)
-        found_exporters = _check_exporters(exporters)
         return super().__new__(
             cls,
             input_fn,
             steps,
             name,
-            session_hooks,
-            found_exporters,
+            _check_hooks(hooks),
+            _check_exporters(exporters),
             start_delay_secs,
             throttle_secs,
         )

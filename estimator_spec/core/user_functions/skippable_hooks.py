@@ -24,7 +24,6 @@ class SkippableHook(tf1.train.SessionRunHook):
         Returns:
             A step greater than `step`; infinity if the hook uses a timer or needs no step.
         """
-        del step, first
         return math.inf
 
     def after_skipped_steps(self, count: int) -> None:
