@@ -107,11 +107,8 @@ class Decider:
         old = self._old_name(full)
         if old is None or old.fate in (Fate.PUBLIC, Fate.ON_TPU):
             return old
-        return (
-            None
-            if self._handling.handles_import(full, self._start(binding), binding.imported_from)
-            else old
-        )
+        start, module = self._start(binding), binding.imported_from
+        return None if self._handling.handles_import(full, start, module) else old
 
     def _is_missing(self, binding: Binding) -> bool:
         """Returns whether a statement binds nothing today, and the program handles that."""

@@ -119,9 +119,8 @@ class Programs:
         return file.tests_name or (file.does_something and path not in imported)
 
     def _api(self, files: Iterable[str]) -> ModuleApi:
-        return (
-            ModuleApi.TF1 if any(self._files[path].is_of_tf1 for path in files) else ModuleApi.TF2
-        )
+        is_of_tf1 = any(self._files[path].is_of_tf1 for path in files)
+        return ModuleApi.TF1 if is_of_tf1 else ModuleApi.TF2
 
     def place(self, path: str) -> ProgramPlace:
         """Returns the place of a file."""

@@ -47,10 +47,8 @@ _SAME_OPTIMIZERS = {
 
 def find(program: ParsedModule, target: MigrationTarget) -> Iterator[SpecCall]:
     """Yields the specs of a program, except for those that it converts itself."""
-    calls = list(calls_of_ours(program, "EmbeddingConfigSpec"))
-    tree = SourceTree(program) if calls else None
-    for call in calls:
-        assert tree is not None
+    tree = SourceTree(program)
+    for call in calls_of_ours(program, "EmbeddingConfigSpec"):
         node = call.node
         if _is_argument(tree, node):
             continue

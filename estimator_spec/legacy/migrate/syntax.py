@@ -64,7 +64,7 @@ def parse(
         tree = places.parse(source)
         names = flow.read(tree, neighbours)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise SourceError(str(error)) from None
+        raise SourceError(str(error)) from error
     if api is None:
         api = ModuleApi.TF1 if program_api.is_of_tf1(names) else ModuleApi.TF2
     return dataclasses.replace(_Maker(source, names).program(), api=api)

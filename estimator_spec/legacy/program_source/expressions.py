@@ -151,14 +151,8 @@ class Reader(States):
             return
         for name in names_bound_by(node):
             self._define(node, name)
-        for field in node._fields:
-            value = getattr(node, field)
-            if isinstance(value, ast.AST):
-                self._visit(value)
-            elif isinstance(value, list):
-                for each in value:
-                    if isinstance(each, ast.AST):
-                        self._visit(each)
+        for child in ast.iter_child_nodes(node):
+            self._visit(child)
 
     def _name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
