@@ -23,8 +23,6 @@ import tensorflow as tf
 from estimator_spec.core.common.signatures import argument_names, takes_any_keyword
 from tpu_columns.checks import FLAG, Rule, check_rule, is_flag, is_int, is_number
 
-tf1 = tf.compat.v1
-
 Rules = Mapping[str, Rule | tuple[Rule, ...]]
 """The rules of each argument, in their order."""
 
@@ -117,7 +115,7 @@ _RUN_CONFIG: Rules = {
     "save_checkpoints_steps": _NOT_NEGATIVE,
     "save_checkpoints_secs": _NOT_NEGATIVE,
     "session_config": Rule(
-        lambda config: isinstance(config, tf1.ConfigProto),
+        lambda config: isinstance(config, tf.compat.v1.ConfigProto),
         "{name} must be instance of ConfigProto",
     ),
     "keep_checkpoint_max": (_NOT_NEGATIVE, _WHOLE),
@@ -235,7 +233,7 @@ _WARM_START_SETTINGS: Rules = {
     "var_name_to_vocab_info": Rule(
         _is_mapping(
             lambda name: isinstance(name, str),
-            lambda info: isinstance(info, tf1.train.VocabInfo),
+            lambda info: isinstance(info, tf.compat.v1.train.VocabInfo),
         ),
         "`{name}` must be a dict of VocabInfo by variable name, or None",
         TypeError,

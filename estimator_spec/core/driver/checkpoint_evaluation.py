@@ -47,7 +47,7 @@ class EvaluationResult(NamedTuple):
 
 
 class EvaluationObserver:
-    """Base class of what may end `train_and_evaluate` around an evaluation."""
+    """Base class of observers that may end `train_and_evaluate` before or after an evaluation."""
 
     def before_eval(self) -> bool:
         """Returns whether to go on; called before an evaluation."""
@@ -59,7 +59,7 @@ class EvaluationObserver:
 
 
 class TrainingJob(NamedTuple):
-    """Arguments of `train_and_evaluate`, and what programs added by its private class.
+    """Arguments of `train_and_evaluate`, and those of its older, private class.
 
     Attributes:
         estimator: an `Estimator`.

@@ -85,7 +85,7 @@ _LINE = re.compile(
 
 
 class FileFault(NamedTuple):
-    """Why a file can't be read or written.
+    """A file that can't be read or written, and why.
 
     Attributes:
         number: the `errno`.
@@ -98,7 +98,7 @@ class FileFault(NamedTuple):
     path: str
 
     def error(self, what_to_do: str) -> OSError:
-        """Returns the error that says so.
+        """Returns the fault as an `OSError`.
 
         Args:
             what_to_do: the rest of the message.

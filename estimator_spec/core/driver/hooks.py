@@ -128,9 +128,7 @@ class StopAfterBatches(SkippableHook):
         """Adds `count` to the number of batches."""
         self._done += count
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Counts a batch, and requests the stop after the last one."""
         self._done += 1
         if self._done % self._log_every == 0 or self._done == self._batches:
@@ -185,7 +183,7 @@ class LossLogger(PeriodicHook, tf1.train.LoggingTensorHook):
 
 
 class LostSessionLogger(FetchingHook, SkippableHook):
-    """Logs from which step training goes on after a session was lost, as when a server ends."""
+    """Logs the step at which training goes on after its session was lost, as by a server's end."""
 
     def begin(self) -> None:
         """Gets the tensor of the global step."""
@@ -209,9 +207,7 @@ class LostSessionLogger(FetchingHook, SkippableHook):
         """Adds `count` to the global step."""
         self._last = (self._last or 0) + count
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Keeps the global step after this one."""
         self._last = int(run_values.results) + 1
 

@@ -110,9 +110,7 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
             )
         self._evaluate(session)
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Evaluates every N steps."""
         self._iterations += 1
         if self._timer.should_trigger_for_step(self._iterations):

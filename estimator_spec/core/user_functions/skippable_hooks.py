@@ -7,10 +7,8 @@ import math
 
 import tensorflow as tf
 
-tf1 = tf.compat.v1
 
-
-class SkippableHook(tf1.train.SessionRunHook):
+class SkippableHook(tf.compat.v1.train.SessionRunHook):
     """A hook that does not need to be called at every step."""
 
     def next_needed_step(self, step: int, first: int) -> float:
