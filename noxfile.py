@@ -336,8 +336,7 @@ def without_tensorflow(session: nox.Session) -> None:
     """
     needed = requirements("keras-rs", "without-tensorflow", package=False)
     needed = [each for each in needed if not each.startswith("tensorflow")]
-    cpu = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
-    session.install("-q", *needed, "numpy", "protobuf", "jax", "torch", *cpu)
+    session.install("-q", *needed, "numpy", "protobuf", "jax", "torch")
     folder = ROOT / "tests" / "without_tensorflow"
     programs = Path(session.create_tmp()) / "programs"
     shutil.rmtree(programs, ignore_errors=True)
