@@ -17,6 +17,7 @@ from estimator_spec.compare.stages import Tolerance, parse_rule
 from estimator_spec.convert.keras_columns import keras_layers, readings
 from estimator_spec.convert.keras_program import (
     batches,
+    exported,
     first_use,
     proof,
     report,
@@ -41,8 +42,11 @@ def run(options: argparse.Namespace, program: list[str]) -> int:
         program: the command line after `python -m estimator_spec run`.
     """
     try:
-        if not program:
-            raise ValueError("The name of a script is missing: to-keras SCRIPT --output DIR.")
+        if bool(program) == bool(options.saved_model):
+            raise ValueError(
+                "Name either a script or a SavedModel: to-keras SCRIPT --output DIR, or to-keras "
+                "--saved-model DIR --output DIR."
+            )
         result = _convert(options, program)
     except (OSError, ValueError, ImportError, RuntimeError, run_program.UsageError) as error:
         sys.stderr.write(f"error: {error}\n")
@@ -80,7 +84,12 @@ def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
             checkpoint = None
             if options.checkpoint is not None:
                 checkpoint = link_checkpoint(options.checkpoint, scratch)
-            use = first_use.find_use(program, options.estimator)
+            if options.saved_model is not None:
+                use = exported.find_use(options.saved_model, options.tag)
+                checkpoint = checkpoint or use.estimator.checkpoint
+                program = [os.path.basename(os.path.realpath(options.saved_model))]
+            else:
+                use = first_use.find_use(program, options.estimator)
             shown = options.checkpoint or use.estimator.model_dir
             with _v2_behavior():
                 checkpoint = checkpoint or shown
