@@ -76,8 +76,8 @@ def _make_batch(model: saved_models.RecoveredModel, canned: CannedModel, seed: i
         places = [(row, place) for row in range(_ROWS) for place in range(counts[row])]
         indices = np.array(places, np.int64).reshape(-1, 2)
         values = _values(rng, feature.dtype, hint, len(indices))
-        shape = np.array([_ROWS, max(1, counts.max())], np.int64)
-        features[key] = tf1.SparseTensorValue(indices, values, shape)
+        dense_shape = np.array([_ROWS, max(1, counts.max())], np.int64)
+        features[key] = tf1.SparseTensorValue(indices, values, dense_shape)
     return Batch(f"made batch {seed + 1}", features, None, is_made=True)
 
 
