@@ -60,6 +60,7 @@ def _identity(column: Any, plan: ModelPlan) -> ColumnIds:
             column.key,
             "ids beyond the vocabulary",
             "an error with both on the TensorFlow backend; JAX and torch may return NaN or stop",
+            of_keras=True,
         )
     ids = call("identity_ids", values, int(column.number_buckets), *default)
     return ColumnIds(column.name, "categories", ids, int(column.number_buckets))

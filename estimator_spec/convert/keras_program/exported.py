@@ -78,7 +78,7 @@ def _make_batch(model: saved_models.RecoveredModel, canned: CannedModel, seed: i
         values = _values(rng, feature.dtype, hint, len(indices))
         dense_shape = np.array([_ROWS, max(1, counts.max())], np.int64)
         features[key] = tf1.SparseTensorValue(indices, values, dense_shape)
-    return Batch(f"made batch {seed + 1}", features, None, is_made=True)
+    return Batch(f"made batch {seed + 1}", features, None)
 
 
 def _values(rng: np.random.RandomState, dtype: Any, hint: _KeyHints, number: int) -> np.ndarray:
