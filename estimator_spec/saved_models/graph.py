@@ -218,8 +218,14 @@ class NodeGraph:
         return {tensor_name(info.tensor_info.name): info.filename for info in assets}
 
     def _placeholders(self) -> Iterator[tuple[str, GraphFeature]]:
-        """Yields the inputs of signatures that are placeholders."""
-        for signature in self.signatures.values():
+        """Yields the inputs of signatures that are placeholders.
+
+        One that several signatures have comes last by its key in a signature of predictions: in
+        others a single one is called 'inputs'.
+        """
+        for signature in sorted(
+            self.signatures.values(), key=lambda each: each.method.endswith("/predict")
+        ):
             for key, info in signature.inputs.items():
                 node = self.nodes.get(node_name(info.tensor))
                 if node is None or node.op not in _PLACEHOLDERS:

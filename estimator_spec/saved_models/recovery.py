@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from estimator_spec.saved_models import files, head_recovery, layer_recovery
 from estimator_spec.saved_models.columns import ColumnReader
@@ -22,6 +23,7 @@ from estimator_spec.saved_models.graph import (
 )
 from estimator_spec.saved_models.head_recovery import RecoveredHead
 from estimator_spec.saved_models.layer_recovery import RecoveredLayers
+from tpu_columns import log_messages
 
 fc = tf.feature_column
 fc1 = tf.compat.v1.feature_column
@@ -109,7 +111,9 @@ class RecoveredModel:
             parts.append(ModelPart("linear", None, None, columns, self.sparse_combiner))
         if self.deep is not None and self.layers is not None:
             columns = [each.column for each in self.deep]
-            parts.append(ModelPart("dnn", None, None, columns, layers=self.layers))
+            found = self.layers
+            layers = HiddenLayers(found.units, found.activation, None, found.batch_norm)
+            parts.append(ModelPart("dnn", None, None, columns, layers=layers))
         if self.is_baseline:
             parts.append(ModelPart("baseline", None, None))
         return CannedModel(head, tuple(parts), self.generation)
@@ -125,6 +129,7 @@ def read(path: Any, tag: str | None = None) -> RecoveredModel:
     Raises:
         SavedModelError: there is no graph, or it can't be read.
     """
+    log_messages.install()
     file = files.load(path)
     meta = file.meta_graph(tag)
     return _Recovery(file, meta).model()
@@ -224,11 +229,11 @@ class _Recovery:
                 if column is not None:
                     found.append(column[0])
                     combiners.setdefault(column[1], name)
-        combiners.pop(None, None)
-        if len(combiners) > 1:
-            self._unknown.append(f"the linear model: it has the combiners {sorted(combiners)}")
+        kinds = sorted(filter(None, combiners))
+        if len(kinds) > 1:
+            self._unknown.append(f"the linear model: it has the combiners {kinds}")
         is_linear = seen or "linear/linear_model/bias_weights" in self._columns.variables
-        return (tuple(found) if is_linear else None), next(iter(combiners), "sum")
+        return (tuple(found) if is_linear else None), next(iter(kinds), "sum")
 
     def _linear_column(self, name: str) -> tuple[RecoveredColumn, str | None]:
         graph, columns = self._graph, self._columns
