@@ -12,6 +12,7 @@ The package has the names that programs written for `TPUEstimator` use. Its part
     tpu.py           functions of `tf.compat.v1.tpu` that run without a TPU, too
     legacy/          old programs: `run`, `install()`, `doctor`, `migrate`, `tf.contrib`
     checkpoints/     inspects, verifies, compares and converts checkpoints
+    saved_models/    reads SavedModels without a program: columns, layers, head
     planning/        memory, shards and lookup devices of tables: `plan`
     compare/         compares two programs, or two checkpoints, number by number
     convert/         moves specs, tables and models to today's systems; `to-keras`
@@ -164,5 +165,5 @@ else:
         __name__,
         # Those that programs import names of.
         *("canned", "checkpoints", "compare", "convert", "experimental", "export", "heads"),
-        *("mid_level", "planning", "run_config", "tpu"),
+        *("mid_level", "planning", "run_config", "saved_models", "tpu"),
     )

@@ -65,6 +65,8 @@ _MODULES = {
     "lookup_ops": "tensorflow.python.ops.lookup_ops",
     # Signatures and directories of exports: the Estimator's export modules had them.
     "model_utils": "tensorflow.python.saved_model.model_utils",
+    # The message in the file of a SavedModel: no public module has it.
+    "saved_model_pb2": "tensorflow.core.protobuf.saved_model_pb2",
     # Graphs of a SavedModel with other inputs: the public loader replaces none.
     "saved_model_loader": "tensorflow.python.saved_model.loader_impl",
     # The signatures of tensorflow.contrib.summary (`family`, the step of the graph) are not public.

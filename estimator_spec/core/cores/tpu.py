@@ -39,7 +39,7 @@ Shards = dict[str, dict[str, list[Any]]]  # the variables of the hosts, by table
 
 
 class Engine(Protocol):
-    """Embedding engine of one graph: the methods of TensorFlow's mid-level API that are used."""
+    """TensorFlow's `TPUEmbedding` in one graph: the methods that are used."""
 
     configuration: Any
 
@@ -74,7 +74,7 @@ class TpuCore(interface.LoopCore):
 
     Args:
         spec: tables, features and optimizers.
-        engine: the embedding engine.
+        engine: `TPUEmbedding`, or what has its methods.
         training: whether tables are trained.
         host_devices: the CPU of each host; they hold the tables that aren't loaded to the core.
         pad: pads the ids of the tensor core's columns.

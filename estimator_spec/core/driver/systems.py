@@ -3,7 +3,7 @@
 
 That is a TPU, or a number of replicas on the host in its place; the training loop is the same.
 
-`TpuSystem` was never run on a TPU: see "Not verified on hardware" in README.md.
+`TpuSystem` was never run on a TPU: see "Not verified on hardware" in docs/status.md.
 """
 
 from __future__ import annotations
