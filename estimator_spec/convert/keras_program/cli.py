@@ -30,6 +30,7 @@ examples:
   to-keras --checkpoint /models/census/model.ckpt-900 --output census_keras census.py
   to-keras ctr.py --embeddings distributed --output ctr_keras
   to-keras census.py --without-tensorflow --output census_torch
+  to-keras --saved-model /models/census/export/1589 --output census_keras
   to-keras --run-option=--cpu --output out -- train.py --steps=100
 
 Options of the command may come before SCRIPT or after the program's arguments. All that the program
@@ -58,7 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     description = "Writes the Keras 3 program of an Estimator program, and compares the two."
     usage = (
         "python -m estimator_spec to-keras [options] SCRIPT [ARGS...] --output DIR\n"
-        "       python -m estimator_spec to-keras [options] -m MODULE [ARGS...] --output DIR"
+        "       python -m estimator_spec to-keras [options] -m MODULE [ARGS...] --output DIR\n"
+        "       python -m estimator_spec to-keras [options] --saved-model DIR --output DIR"
     )
     parser = new_parser("to-keras", description, _EPILOG, usage)
     add = parser.add_argument
@@ -82,6 +84,8 @@ def new_parser(name: str, description: str, epilog: str, usage: str) -> argparse
     parser.allow_abbrev = False
     add = parser.add_argument
     add("--output", required=True, metavar="DIR", help="new directory of the written program")
+    add("--saved-model", metavar="DIR", help="in place of SCRIPT, the SavedModel of an estimator")
+    add("--tag", help="of the SavedModel's graph (default: 'serve', or the only one)")
     add("--checkpoint", metavar="PATH", help="the trained model (default: the latest in model_dir)")
     add("--estimator", type=int, default=1, metavar="N", help="the program's N-th (default: 1)")
     positive = command_line.number_from(1)

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.stages import Tolerance, parse_rule
-from estimator_spec.convert.keras_program import batches, first_use, report, training
+from estimator_spec.convert.keras_program import batches, exported, first_use, report, training
 from estimator_spec.convert.keras_program.checkpoint_files import link_checkpoint
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.common import own_files
@@ -69,9 +69,10 @@ def run(target: Target, options: argparse.Namespace, program: list[str]) -> int:
         program: the command line after `python -m estimator_spec run`.
     """
     try:
-        if not program:
+        if bool(program) == (options.saved_model is not None):
             raise ValueError(
-                f"The name of a script is missing: {target.command} SCRIPT --output DIR."
+                f"Name one script, or one SavedModel: {target.command} SCRIPT --output DIR, or "
+                f"{target.command} --saved-model DIR --output DIR."
             )
         result = _convert(target, options, program)
     except (OSError, ValueError, ImportError, RuntimeError, run_program.UsageError) as error:
@@ -108,7 +109,12 @@ def _convert(target: Target, options: argparse.Namespace, program: list[str]) ->
             checkpoint = None
             if options.checkpoint is not None:
                 checkpoint = link_checkpoint(options.checkpoint, scratch)
-            use = first_use.find_use(program, options.estimator)
+            if options.saved_model is not None:
+                use = exported.find_use(options.saved_model, options.tag)
+                checkpoint = checkpoint or use.estimator.checkpoint
+                program = [os.path.basename(os.path.realpath(options.saved_model))]
+            else:
+                use = first_use.find_use(program, options.estimator)
             shown = options.checkpoint or use.estimator.model_dir
             with _v2_behavior():
                 conversion = Conversion(
@@ -151,7 +157,8 @@ def _v2_behavior() -> contextlib.AbstractContextManager[None]:
 def read_input(conversion: Conversion) -> tuple[list[batches.Batch], list[batches.Batch]]:
     """Returns batches for the comparison, one of edge values among them, and for training."""
     use, options = conversion.use, conversion.options
-    more = 0 if options.no_training else training.STEPS
+    without_training = options.no_training or use.make_batches is not None
+    more = 0 if without_training else training.STEPS
     trained = batches.read_batches(use, max(options.batches, more))
     found = trained[: options.batches]
     if found:

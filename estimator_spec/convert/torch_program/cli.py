@@ -31,6 +31,7 @@ pyfarmhash, check.py runs there.
 examples:
   to-torch census.py --model_dir=/models/census --output census_torch
   to-torch -m trainer.task --job-dir=/models/census --output census_torch
+  to-torch --saved-model /models/census/export/1589 --output census_torch
   to-torch census.py --python torchenv/bin/python --output census_torch
 
 Options of the command may come before SCRIPT or after the program's arguments. All that the program
@@ -60,7 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     description = "Writes the PyTorch program of an Estimator program, and compares the two."
     usage = (
         "python -m estimator_spec to-torch [options] SCRIPT [ARGS...] --output DIR\n"
-        "       python -m estimator_spec to-torch [options] -m MODULE [ARGS...] --output DIR"
+        "       python -m estimator_spec to-torch [options] -m MODULE [ARGS...] --output DIR\n"
+        "       python -m estimator_spec to-torch [options] --saved-model DIR --output DIR"
     )
     parser = cli.new_parser("to-torch", description, _EPILOG, usage)
     parser.add_argument("--python", metavar="PATH", help="a Python with torch, to run check.py by")
