@@ -99,7 +99,7 @@ nox.options.sessions = ["census"]
 @nox.session(venv_backend="venv")
 def census(session: nox.Session) -> None:
     """Run the census example on the newest TensorFlow; arguments after -- go to the example."""
-    install(session, NEWEST)
+    install(session, NEWEST, extras="")
     build_kernels(session)
     # Level 3, for the process that serves, too: without a GPU TensorFlow reports errors of CUDA.
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3"}

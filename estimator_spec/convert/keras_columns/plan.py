@@ -23,7 +23,18 @@ RESERVED = (
     *("features", "labels", "initializer", "keras", "keras_rs", "tf", "model", "outputs"),
     *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
     *keras_layers.NAMES,
-    *("zeros", "inputs", "HERE", "WEIGHTS", "TABLES", "CLASSES", "pathlib", "math", "Any"),
+    *(
+        "zeros",
+        "inputs",
+        "HERE",
+        "WEIGHTS",
+        "TABLES",
+        "CLASSES",
+        "pathlib",
+        "itertools",
+        "math",
+        "Any",
+    ),
     *readings.TENSORFLOW.definitions(),
     *readings.NUMPY.definitions(),
     *("np", "re", "Callable", "Mapping", "NamedTuple", "Sequence", "farmhash", "FEATURES"),
@@ -154,7 +165,8 @@ class ModelPlan:
         differences: what isn't equal.
         origins: how each column became layers.
         examples: tf.io's feature configuration by key.
-        crossed: keys of features that are crossed as they are, text or integers.
+        crossed: keys of features that are crossed.
+        typed: keys of features whose type a column states; crosses take text and numbers.
         vocabularies: words, or the path of their file, by the name of the file to be written.
         functions: functions of the program, by the name that the source has for them.
         loss: expressions of losses by output.
@@ -185,6 +197,7 @@ class ModelPlan:
     origins: list[Origin] = dataclasses.field(default_factory=list)
     examples: dict[str, Any] = dataclasses.field(default_factory=dict)
     crossed: set[str] = dataclasses.field(default_factory=set)
+    typed: set[str] = dataclasses.field(default_factory=set)
     vocabularies: dict[str, Any] = dataclasses.field(default_factory=dict)
     functions: dict[str, Any] = dataclasses.field(default_factory=dict)
     loss: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -292,8 +305,3 @@ def output_name(head: str, key: str) -> str:
 def feature(key: str) -> DictItem:
     """Returns the expression of a raw feature."""
     return DictItem(FEATURES, key)
-
-
-def sparse_feature(key: str) -> FunctionCall:
-    """Returns the expression of a categorical feature as a sparse tensor."""
-    return call("to_sparse", feature(key))

@@ -104,17 +104,18 @@ def _check_losses(plan: ModelPlan) -> None:
         )
 
 
-def _kinds(plan: ModelPlan) -> dict[str, tuple[str, int | None]]:
-    """Returns what `read_features` checks: of each feature the kind, and its numbers if dense."""
-    kinds: dict[str, tuple[str, int | None]] = {}
+def _kinds(plan: ModelPlan) -> dict[str, tuple[str, int | str | None]]:
+    """Returns what `read_features` checks of each feature: its kind and its form."""
+    kinds: dict[str, tuple[str, int | str | None]] = {}
     for key, example in sorted(plan.examples.items()):
+        form = "matrix" if key in plan.crossed else None
         if hasattr(example, "default_value"):  # a normalizer may change the shape
             is_plain = f"{key}_normalizer" not in plan.functions
             kinds[key] = ("numbers", count(example.shape) if is_plain else None)
         elif example.dtype == tf.string:
-            kinds[key] = ("words" if key in plan.crossed else "text", None)
+            kinds[key] = ("text" if key in plan.typed else "words", form)
         else:
-            kinds[key] = ("integers" if example.dtype.is_integer else "numbers", None)
+            kinds[key] = ("integers" if example.dtype.is_integer else "numbers", form)
     return kinds
 
 
@@ -123,7 +124,7 @@ def write_imports(body: str, third: Iterable[str]) -> str:
     names = set(names_of([body]))
     abstract = [name for name in ("Callable", "Mapping", "Sequence") if name in names]
     abstract = sorted({*abstract, "Mapping"})
-    standard = [f"import {name}" for name in ("math",) if name in names]
+    standard = [f"import {name}" for name in ("itertools", "math") if name in names]
     standard += ["import pathlib", *(["import re"] if "re" in names else [])]
     standard += [f"from collections.abc import {', '.join(abstract)}"]
     typing = sorted({"Any", "NamedTuple"} & {"Any", *names})
