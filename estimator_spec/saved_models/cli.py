@@ -16,6 +16,7 @@ _EXAMPLES = """\
 examples:
   show /models/census/export/1589
   show /models/census/model.ckpt-900.meta
+  estimator /models/census/export/1589 --output train.py
 """
 
 
@@ -40,6 +41,12 @@ def _parser() -> argparse.ArgumentParser:
 
     show = commands.add_parser("show", help="prints signatures, columns, layers and the head")
     _add_model(show)
+
+    estimator = commands.add_parser(
+        "estimator", help="writes a program that trains on the model with a canned estimator"
+    )
+    _add_model(estimator)
+    estimator.add_argument("--output", metavar="FILE", help="of the program (default: printed)")
     return parser
 
 

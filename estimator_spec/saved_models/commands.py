@@ -10,7 +10,8 @@ import sys
 import tensorflow as tf
 
 from estimator_spec import saved_models
-from estimator_spec.saved_models import text
+from estimator_spec.core.common import own_files
+from estimator_spec.saved_models import estimator_source, text
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,4 +41,12 @@ def _show(options: argparse.Namespace) -> tuple[str, int]:
     return text.describe(model), 1 if model.unknown else 0
 
 
-_COMMANDS = {"show": _show}
+def _estimator(options: argparse.Namespace) -> tuple[str, int]:
+    program = estimator_source.write_program(saved_models.read(options.model, options.tag))
+    if options.output is None:
+        return program.rstrip(), 0
+    own_files.write_file(options.output, program.encode())
+    return f"written: {options.output}", 0
+
+
+_COMMANDS = {"show": _show, "estimator": _estimator}

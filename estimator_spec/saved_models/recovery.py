@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from typing import Any
 
@@ -149,11 +150,11 @@ class _Recovery:
         is_baseline = "baseline/bias" in columns.variables
         linear, combiner = self._linear()
         deep = None if layers is None else self._deep(layers)
-        heads = self._try("the head", head_recovery.recover, graph) or ()
-        if linear is None and layers is None and not is_baseline and not self._unknown:
-            ops = sorted({node.op for node in graph.nodes.values() if node.op in _OTHER_MODELS})
-            what = ", ".join(_OTHER_MODELS[op] for op in ops) or "no canned estimator's"
-            self._unknown.append(f"the model: {what}")
+        heads: tuple[RecoveredHead, ...] = ()
+        if linear is not None or is_baseline or any("dnn/" in name for name in columns.variables):
+            heads = self._try("the head", head_recovery.recover, graph) or ()
+        else:
+            self._unknown.append(self._other_model())
         version = self._meta.meta_info_def.tensorflow_version
         is_first = version.startswith("1.") or any("/part_" in name for name in graph.variables)
         return RecoveredModel(
@@ -179,6 +180,15 @@ class _Recovery:
         except (UnknownPartError, ValueError, IndexError, TypeError) as error:
             self._unknown.append(f"{what}: {error}")
             return None
+
+    def _other_model(self) -> str:
+        """Returns what a model without the variables of a canned estimator is."""
+        graph = self._graph
+        ops = sorted({node.op for node in graph.nodes.values() if node.op in _OTHER_MODELS})
+        what = ", ".join(_OTHER_MODELS[op] for op in ops) or "none of a canned estimator"
+        outputs = (each.outputs.values() for each in graph.signatures.values())
+        tensors = dict.fromkeys(info.tensor for info in itertools.chain(*outputs))
+        return f"{', '.join(tensors) or 'the outputs'}: by {what}"
 
     def _deep(self, layers: RecoveredLayers) -> tuple[RecoveredColumn, ...]:
         columns = self._columns

@@ -13,8 +13,8 @@ from estimator_spec.saved_models.graph import GraphFeature, StoredTensor
 from estimator_spec.saved_models.recovery import RecoveredColumn, RecoveredModel
 
 NOT_STORED = (
-    "not in a SavedModel: optimizers and their slots, dropout, weight_column, the reduction of "
-    "losses, initializers, trainable=False"
+    "optimizers and their slots, dropout, weight_column, the reduction of losses, initializers, "
+    "trainable=False"
 )
 
 
@@ -31,7 +31,7 @@ def _lines(model: RecoveredModel) -> Iterator[str]:
         yield from _tensors("out", signature.outputs)
     if model.parsing_spec:
         yield "\ntf.Examples are parsed by"
-        spec = {key: _feature(model.features[key]) for key in model.parsing_spec}
+        spec = {key: feature_source(model.features[key]) for key in model.parsing_spec}
         yield render(spec, width=100)
     for title, columns in (("linear", model.linear), ("deep", model.deep)):
         if columns is not None:
@@ -43,7 +43,7 @@ def _lines(model: RecoveredModel) -> Iterator[str]:
         yield f"\n{layers_text(model)}"
     yield from (f"\nhead: {head_text(head)}" for head in model.heads)
     yield f"\n{format_table(('variable', 'what', 'bytes'), variable_rows(model))}"
-    yield f"\n{NOT_STORED}"
+    yield f"\nnot in a SavedModel: {NOT_STORED}"
     yield from _unknown(model.unknown)
 
 
@@ -102,7 +102,8 @@ def _tensors(label: str, tensors: dict[str, StoredTensor]) -> Iterator[str]:
         yield f"  {label} {key}: {info.dtype.name} {shape}  # {info.tensor}"
 
 
-def _feature(feature: GraphFeature) -> Any:
+def feature_source(feature: GraphFeature) -> Any:
+    """Returns the source of how a parsed feature is parsed."""
     dtype = Name(f"tf.{feature.dtype.name}")
     if feature.is_sparse:
         return call("tf.io.VarLenFeature", dtype)
