@@ -34,6 +34,7 @@ from estimator_spec.canned.linear import (
     LinearRegressor,
     linear_logit_fn_builder,
 )
+from tpu_columns.lazy_names import public_dir
 
 __all__ = [
     "BaselineClassifier",
@@ -54,3 +55,5 @@ __all__ = [
     "dnn_logit_fn_builder",
     "linear_logit_fn_builder",
 ]
+
+__dir__ = public_dir(__name__)

@@ -17,6 +17,7 @@ from estimator_spec.compare.loop import Steps, record_loop
 from estimator_spec.compare.programs import Program, ProgramError
 from estimator_spec.compare.runs import compare_programs
 from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
+from tpu_columns.lazy_names import public_dir
 
 if TYPE_CHECKING:
     from estimator_spec.compare.checkpoint_values import compare_checkpoints
@@ -47,3 +48,5 @@ __all__ = [
     "compare_programs",
     "record_loop",
 ]
+
+__dir__ = public_dir(__name__)

@@ -17,6 +17,7 @@ from estimator_spec.heads.regression import (
     PoissonRegressionHead,
     RegressionHead,
 )
+from tpu_columns.lazy_names import public_dir
 
 __all__ = [
     "BinaryClassHead",
@@ -31,3 +32,5 @@ __all__ = [
     "RegressionHead",
     "binary_or_multi_class_head",
 ]
+
+__dir__ = public_dir(__name__)

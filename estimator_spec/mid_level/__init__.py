@@ -21,6 +21,7 @@ from estimator_spec.mid_level.moving import (
     save_for_estimator,
 )
 from estimator_spec.mid_level.recommenders import embedding_layer
+from tpu_columns.lazy_names import public_dir
 
 __all__ = [
     "TPUEmbedding",
@@ -32,3 +33,5 @@ __all__ = [
     "read_tables",
     "save_for_estimator",
 ]
+
+__dir__ = public_dir(__name__)

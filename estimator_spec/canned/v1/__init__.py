@@ -27,6 +27,7 @@ from estimator_spec.canned.v1.linear import (
     LinearRegressor,
     linear_logit_fn_builder,
 )
+from tpu_columns.lazy_names import public_dir
 
 __all__ = [
     "BaselineClassifier",
@@ -44,3 +45,5 @@ __all__ = [
     "dnn_logit_fn_builder",
     "linear_logit_fn_builder",
 ]
+
+__dir__ = public_dir(__name__)
