@@ -41,21 +41,7 @@ from estimator_spec.core.embedding.optimizer_base import (
     slot_names,
 )
 
-__all__ = [
-    "AdagradMomentumParameters",
-    "AdagradParameters",
-    "AdamParameters",
-    "FrequencyEstimatorParameters",
-    "FtrlParameters",
-    "MomentumParameters",
-    "OptimizationParameters",
-    "ProximalAdagradParameters",
-    "ProximalYogiParameters",
-    "RMSPropParameters",
-    "StochasticGradientDescentParameters",
-    "slot_initial_values",
-    "slot_names",
-]
+__all__ = ["OptimizationParameters", "slot_initial_values", "slot_names"]
 
 
 @dataclasses.dataclass(frozen=True)
