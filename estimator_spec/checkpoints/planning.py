@@ -350,9 +350,8 @@ class Planner:
         for name, suffix in sorted(kept.items()):
             naming = next((n for n in known if suffix in n.suffixes.values()), None)
             new_naming, new_suffix = self._slots.naming(table, naming, suffix)
-            new_name = self._renamed.explicit_name(name) or name.replace(
-                table.name + suffix, target + new_suffix
-            )
+            scope, _, partition = name.removesuffix(suffix).rpartition(table.name)
+            new_name = self._renamed.explicit_name(name) or scope + target + partition + new_suffix
             what = f"slot of {naming.optimizer}" if naming and new_suffix != suffix else ""
             new = initial
             if rows.count_new and not suffix.endswith("/ExponentialMovingAverage"):
