@@ -41,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
 
     show = commands.add_parser("show", help="prints signatures, columns, layers and the head")
     _add_model(show)
+    show.add_argument("--html", metavar="FILE", help="write a page with a picture in place of text")
 
     estimator = commands.add_parser(
         "estimator", help="writes a program that trains on the model with a canned estimator"

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_spec import saved_models
 from estimator_spec.core.common import own_files
-from estimator_spec.saved_models import estimator_source, text
+from estimator_spec.saved_models import estimator_source, page, text
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,6 +38,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> tuple[str, int]:
     model = saved_models.read(options.model, options.tag)
+    if options.html is not None:
+        page.make_page(model).write(options.html)
+        return f"written: {options.html}", 1 if model.unknown else 0
     return text.describe(model), 1 if model.unknown else 0
 
 

@@ -184,8 +184,9 @@ class _Recovery:
     def _other_model(self) -> str:
         """Returns what a model without the variables of a canned estimator is."""
         graph = self._graph
-        ops = sorted({node.op for node in graph.nodes.values() if node.op in _OTHER_MODELS})
-        what = ", ".join(_OTHER_MODELS[op] for op in ops) or "none of a canned estimator"
+        ops = {node.op for node in graph.nodes.values()}
+        found = dict.fromkeys(what for op, what in _OTHER_MODELS.items() if op in ops)
+        what = ", ".join(found) or "none of a canned estimator"
         outputs = (each.outputs.values() for each in graph.signatures.values())
         tensors = dict.fromkeys(info.tensor for info in itertools.chain(*outputs))
         return f"{', '.join(tensors) or 'the outputs'}: by {what}"
@@ -281,11 +282,12 @@ def _shared_name(variable: str, group: list[Any]) -> str | None:
     return name if len(group) > 1 or name.endswith("_shared_embedding") else None
 
 
+_IN_FUNCTIONS = "a model of Keras, or of tf.saved_model.save, in functions"
 # Models that have their own ops.
 _OTHER_MODELS = {
     "BoostedTreesPredict": "boosted trees",
     "SimpleMLInferenceOpWithHandle": "a model of TensorFlow Decision Forests",
-    "StatefulPartitionedCall": "a model of Keras, or of tf.saved_model.save, in functions",
-    "PartitionedCall": "a model of tf.saved_model.save, in functions",
+    "StatefulPartitionedCall": _IN_FUNCTIONS,
+    "PartitionedCall": _IN_FUNCTIONS,
     "NearestNeighbors": "k-means",
 }

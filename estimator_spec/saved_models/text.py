@@ -9,7 +9,7 @@ from typing import Any
 from estimator_spec.convert.keras_columns.expressions import Name, call, render
 from estimator_spec.core.common.terminal import format_table
 from estimator_spec.saved_models.column_source import ColumnWriter, table_of
-from estimator_spec.saved_models.graph import GraphFeature, StoredTensor
+from estimator_spec.saved_models.graph import GraphFeature, GraphSignature, StoredTensor
 from estimator_spec.saved_models.recovery import RecoveredColumn, RecoveredModel
 
 NOT_STORED = (
@@ -27,8 +27,7 @@ def _lines(model: RecoveredModel) -> Iterator[str]:
     yield f"{model.path}: {model_kind(model)}, written by TensorFlow {model.version or '(unknown)'}"
     for signature in model.signatures.values():
         yield f"\nsignature {signature.name!r} ({signature.method})"
-        yield from _tensors("in ", signature.inputs)
-        yield from _tensors("out", signature.outputs)
+        yield from (f"  {line}" for line in signature_lines(signature))
     if model.parsing_spec:
         yield "\ntf.Examples are parsed by"
         spec = {key: feature_source(model.features[key]) for key in model.parsing_spec}
@@ -96,10 +95,16 @@ def column_lines(columns: Sequence[RecoveredColumn]) -> Iterator[str]:
         yield text if variable is None else f"{text}  # {variable}"
 
 
+def signature_lines(signature: GraphSignature) -> Iterator[str]:
+    """Yields a line for each input and output of a signature."""
+    yield from _tensors("in ", signature.inputs)
+    yield from _tensors("out", signature.outputs)
+
+
 def _tensors(label: str, tensors: dict[str, StoredTensor]) -> Iterator[str]:
     for key, info in tensors.items():
         shape = "any shape" if info.shape is None else str(list(info.shape)).replace("None", "?")
-        yield f"  {label} {key}: {info.dtype.name} {shape}  # {info.tensor}"
+        yield f"{label} {key}: {info.dtype.name} {shape}  # {info.tensor}"
 
 
 def feature_source(feature: GraphFeature) -> Any:
