@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "gallery.md"
 
 
@@ -66,6 +68,7 @@ def test_python_programs_print_what_the_page_says(tmp_path, monkeypatch):
     run_page(tmp_path, monkeypatch, {"python"})
 
 
+@pytest.mark.nightly
 def test_all_programs_print_what_the_page_says(tmp_path, monkeypatch):
     """So do they with the commands between them, which are processes of their own."""
     run_page(tmp_path, monkeypatch, {"python", "bash"})
