@@ -10,6 +10,7 @@ import sys
 import tensorflow as tf
 
 from estimator_spec.saved_models import files
+from estimator_spec.saved_models.dead_ops import commands as dead_ops
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,4 +40,4 @@ def _show(options: argparse.Namespace) -> tuple[str, int]:
     return "\n".join(sorted(meta.signature_def)), 0
 
 
-_COMMANDS = {"show": _show}
+_COMMANDS = {"check": dead_ops.check, "repair": dead_ops.repair, "show": _show}
