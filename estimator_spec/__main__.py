@@ -27,6 +27,10 @@ COMMANDS = {
         "estimator_spec.convert.keras_program.cli",
         "writes the Keras 3 program of an estimator",
     ),
+    "to-torch": (
+        "estimator_spec.convert.torch_program.cli",
+        "writes the PyTorch program of an estimator",
+    ),
 }
 
 

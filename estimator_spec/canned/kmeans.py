@@ -251,7 +251,6 @@ class _ClusterInitializer(hooks_lib.BatchTaker):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Returns when all centers are chosen."""
-        del coord
         while not session.run(self._is_initialized):
             if self._is_chief:
                 session.run(self._initialize)
@@ -275,7 +274,6 @@ class _StopAtSmallChange(tf1.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> Any:
         """Fetches the loss."""
-        del run_context
         return tf1.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import estimator_spec
 from estimator_spec.legacy import library_names, names, tensorflow_names, unsupported_names
-from estimator_spec.legacy.module_spellings import MOVED, REMOVED, is_removed, prefixes, spellings
+from estimator_spec.legacy.module_spellings import MOVED, REMOVED, is_removed, prefixes
 
 # Public modules with the names of private ones.
 _PUBLIC = {"estimator_spec.legacy.tpu_stand_ins": "estimator_spec.tpu"}
@@ -93,29 +93,11 @@ def _rows() -> dict[str, dict[str, names.Row]]:
 
 
 @functools.cache
-def _of_libraries() -> dict[str, str]:
-    """Returns the library that has the other names of a removed module."""
-    return {
-        module: library.homes.partition(".")[0]
-        for library in names.LIBRARIES
-        for place in library.places.split()
-        for module in spellings(place)
-    }
-
-
-@functools.cache
-def _libraries() -> dict[str, tuple[str, ...]]:
-    """Returns the modules of installed libraries that have a removed module's names."""
-    return names.libraries_by_module()
-
-
-@functools.cache
 def _modules() -> frozenset[str]:
     """Returns the modules of the tables and the packages that they are in."""
     found: set[str] = set()
-    for module in (*_rows(), *_of_libraries()):
-        parts = module.split(".")
-        found.update(".".join(parts[:end]) for end in range(1, len(parts) + 1))
+    for module in (*_rows(), *names.homes_by_module()):
+        found.update(prefixes(module))
     return frozenset(found)
 
 
@@ -247,10 +229,11 @@ def _in_removed_module(parts: list[str]) -> OldName:
         return OldName(end, Fate.MODULE, removed=end)
     module = ".".join(parts[:end])
     removed = end if is_removed(module) else end + 1
-    if module in _of_libraries() and not unsupported_names.is_listed(module, parts[end]):
-        found = OldName(end + 1, Fate.LIBRARY, removed=removed, library=_of_libraries()[module])
-        homes = _libraries().get(module)
-        if homes is None:  # The library isn't installed.
+    homes = names.homes_by_module().get(module)
+    if homes is not None and not unsupported_names.is_listed(module, parts[end]):
+        library = homes[0].partition(".")[0]
+        found = OldName(end + 1, Fate.LIBRARY, removed=removed, library=library)
+        if not names.is_installed(library):
             return found
         for home in homes:
             if parts[end] in library_names.public_names(home):

@@ -19,5 +19,11 @@ if TYPE_CHECKING:
         GraphFile as GraphFile,
         SavedModelError as SavedModelError,
     )
+    from estimator_spec.saved_models.graph import UnknownPartError as UnknownPartError
+    from estimator_spec.saved_models.recovery import (
+        RecoveredColumn as RecoveredColumn,
+        RecoveredModel as RecoveredModel,
+        read as read,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_names.attach(__name__)

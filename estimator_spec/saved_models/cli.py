@@ -2,8 +2,7 @@
 """Command line: `python -m estimator_spec saved-model COMMAND …`.
 
 Exit status: 0; 1 if `show` can't recover something, `check` finds ops that TensorFlow can't run, or
-`repair` leaves some; 2 for an error, with the reason on standard
-error; 130 if interrupted.
+`repair` leaves some; 2 for an error, with the reason on standard error; 130 if interrupted.
 """
 
 from __future__ import annotations

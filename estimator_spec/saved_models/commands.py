@@ -9,7 +9,8 @@ import sys
 
 import tensorflow as tf
 
-from estimator_spec.saved_models import files
+from estimator_spec import saved_models
+from estimator_spec.saved_models import text
 from estimator_spec.saved_models.dead_ops import commands as dead_ops
 
 
@@ -20,8 +21,8 @@ def run(options: argparse.Namespace) -> int:
         options: the command's options; `command` is its name.
     """
     try:
-        text, status = _COMMANDS[options.command](options)
-        sys.stdout.write(f"{text}\n")
+        output, status = _COMMANDS[options.command](options)
+        sys.stdout.write(f"{output}\n")
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # such as `… | head`
@@ -36,8 +37,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> tuple[str, int]:
-    meta = files.load(options.model).meta_graph(options.tag)
-    return "\n".join(sorted(meta.signature_def)), 0
+    model = saved_models.read(options.model, options.tag)
+    return text.describe(model), 1 if model.unknown else 0
 
 
 _COMMANDS = {"check": dead_ops.check, "repair": dead_ops.repair, "show": _show}

@@ -13,8 +13,6 @@ from estimator_spec.core._tensorflow import keras_models
 from estimator_spec.core.export.export_outputs import PredictOutput
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys, make_local
 
-tf1 = tf.compat.v1
-
 
 class KerasModelFn:
     """Function that builds a compiled Keras model anew in the graph of each mode.
@@ -100,7 +98,7 @@ class KerasModelFn:
             else value
             for key, value in self._compiled.items()
         }
-        optimizer = self._make_optimizer(tf1.train.get_or_create_global_step())
+        optimizer = self._make_optimizer(tf.compat.v1.train.get_or_create_global_step())
         model.compile(optimizer, target_tensors=targets, **arguments)
         if weights is not None:
             if not isinstance(weights, (list, tuple, Mapping)):

@@ -159,6 +159,8 @@ def dense_size(column: Any) -> int:
     """Returns the number of a dense column's elements in an example."""
     if class_name(column) == "NumericColumn":
         return count(column.shape)
+    if class_name(column) == "_SharedEmbeddingColumn":  # it has no public shape
+        return int(column.dimension)
     shape = column.variable_shape
     return count(shape)
 

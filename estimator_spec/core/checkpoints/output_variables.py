@@ -99,7 +99,6 @@ def _new(
     """Returns a variable with these bytes; `crc` is their checksum if it isn't computed by them."""
 
     def writes(source: Checkpoint, target: CheckpointWriter) -> Writes:
-        del source
         (writer,) = target.add(name, dtype, shape, [((), shape, len(stored))])
         yield functools.partial(writer.write, np.frombuffer(stored, np.uint8), crc), len(stored)
 

@@ -19,8 +19,6 @@ from estimator_spec.core.checkpoints.errors import (
     MissingStateFileError,
 )
 
-tf1 = tf.compat.v1
-
 _NAME = "checkpoint"
 _INDEX = re.compile(r"(?P<base>.+)-(?P<step>\d+)\.index", re.DOTALL)
 _DEFAULT_BASE = "model.ckpt"  # of CheckpointSaverHook
@@ -64,7 +62,7 @@ def read(directory: str) -> Any:
 def _state_type() -> type[Any]:
     """Returns the class of `CheckpointState` messages, which has no public name."""
     # Without the third argument it logs that the path isn't among the paths.
-    return type(tf1.train.generate_checkpoint_state_proto(".", _NAME, [_NAME]))
+    return type(tf.compat.v1.train.generate_checkpoint_state_proto(".", _NAME, [_NAME]))
 
 
 def find_latest(directory: str) -> str | None:
@@ -127,7 +125,7 @@ def write(directory: str, prefixes: Sequence[str]) -> None:
         prefixes: prefixes of its checkpoints, the latest one last.
     """
     names = [os.path.basename(prefix) for prefix in prefixes]
-    state = tf1.train.generate_checkpoint_state_proto(".", names[-1], names)
+    state = tf.compat.v1.train.generate_checkpoint_state_proto(".", names[-1], names)
     files.write_atomically(path_of(directory), str(state).encode())
 
 

@@ -45,7 +45,7 @@ Shards = dict[str, dict[str, list[Any]]]  # the variables of the hosts, by table
 
 
 class Engine(Protocol):
-    """Embedding engine of one graph: the methods of TensorFlow's mid-level API that are used."""
+    """TensorFlow's `TPUEmbedding` in one graph: the methods that are used."""
 
     configuration: Any
 
@@ -80,7 +80,7 @@ class TpuCore(LoopCore):
 
     Args:
         spec: tables, features and optimizers.
-        engine: the embedding engine.
+        engine: `TPUEmbedding`, or what has its methods.
         training: whether tables are trained.
         host_devices: the CPU of each host; they hold the tables that aren't loaded to the core.
         pad: pads the ids of the tensor core's columns.
@@ -189,7 +189,6 @@ class TpuCore(LoopCore):
 
     def finish(self, training: bool) -> list[Any]:
         """Creates the variables of tables and slots; returns the ops that send the ids."""
-        del training
         if self._gradients is not None:
             self._gradients.finish()
         names = self.variable_names()
@@ -274,13 +273,11 @@ class LoadTables(tf1.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Loads the tables; variables have been restored or initialized."""
-        del coord
         session.run(self._op)
         self.may_have_changed = False
 
     def before_run(self, run_context: Any) -> None:
         """Notes that the core's tables may be newer than those of the hosts."""
-        del run_context
         self.may_have_changed = True
 
 
@@ -298,6 +295,5 @@ class RetrieveTables(TablesListener):
 
     def before_save(self, session: Any, global_step_value: int) -> None:
         """Retrieves the tables if a step ran since they were loaded."""
-        del global_step_value
         if self._loaded.may_have_changed:
             session.run(self._op)

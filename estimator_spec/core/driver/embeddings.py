@@ -59,7 +59,6 @@ class PlainEmbeddings:
 
     def hardware(self, mode: Mode) -> Hardware:
         """Returns the hardware that columns look up on."""
-        del mode
         return Hardware.CPU
 
     def listeners(self, config: Any) -> list[TablesListener]:
@@ -93,7 +92,6 @@ class PlainEmbeddings:
             mode: one of `ModeKeys`.
             exporting: whether the graph is for a SavedModel.
         """
-        del mode
         with self.storing_tables(exporting):
             if self._spec is not None and self._spec.feature_to_config_dict:
                 features = dict_mode.look_up(self._spec, features)
@@ -109,7 +107,6 @@ class PlainEmbeddings:
             mode: one of `ModeKeys`.
             batch_size: examples of a step on one replica.
         """
-        del mode, batch_size
         return LoopCore()
 
 
@@ -219,7 +216,6 @@ class HostEmbeddings(PlainEmbeddings):
 
     def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
         """Makes the host core of a loop in a new graph."""
-        del batch_size
         return HostLoopCore(self, self.make_core(mode))
 
     def build_on_cores(self, model: Model, features: Any, mode: str) -> EstimatorSpec:
@@ -346,6 +342,5 @@ class ApplyHeldUpdates(TablesListener):
 
     def before_save(self, session: Any, global_step_value: int) -> None:
         """Applies the pending updates."""
-        del global_step_value
         if self._ops:
             session.run(self._ops)

@@ -212,7 +212,7 @@ class ReplicaInputs:
         ]
 
     def _can_split_unevenly(self, batch: Any, count: int) -> bool:
-        """Returns whether the rows of a batch are counted when it is there, not in the graph.
+        """Returns whether a batch is split by a number of rows that only a run of the graph tells.
 
         A TPU takes only batches whose size is known in the graph.
         """

@@ -77,8 +77,8 @@ class TPUEstimator(Estimator):
             ordinary variables that the model's optimizer trains. With dictionaries in place of
             columns, lookups run before `model_fn` (see `dict_mode`).
         export_saved_model_api_version: V1 or V2, 1 or 2. No effect on a CPU.
-        embedding_core: 'host' trains the tables on an embedding core on the host, which has the
-            semantics of a TPU's and uses the optimizer of the specification, on any machine. None
+        embedding_core: 'host' trains the tables on the host core, which has the semantics of a
+            TPU's embedding core and uses the specification's optimizer, on any machine. None
             (the default): the model's optimizer trains them, as always on a CPU.
         embedding_shards: number of shards of each table of the specification. Its
             `partition_strategy` is their layout; checkpoints store the shards concatenated.

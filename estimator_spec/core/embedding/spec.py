@@ -23,17 +23,7 @@ from tpu_columns.invalid_ids import IdRule, rule_for_column, rule_for_feature
 from tpu_columns.partition import check_strategy
 from tpu_columns.placement import Mode
 
-__all__ = [
-    "EmbeddingConfigSpec",
-    "FeatureConfig",
-    "TableConfig",
-    "spec_of_embedding_core",
-    "table_learning_rate",
-    "table_name",
-    "table_optimizer",
-    "tables_and_features",
-    "tensor_core_tables",
-]
+__all__ = ["FeatureConfig", "TableConfig"]
 
 # The optimizers that TensorFlow accepts with feature columns.
 _OPTIMIZERS_OF_COLUMNS = (

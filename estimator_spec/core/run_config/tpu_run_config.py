@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from estimator_spec.core.common import argument_rules
-from estimator_spec.core.common.task_type import TaskType
 from estimator_spec.core.run_config import rules, run_config
 from estimator_spec.core.run_config.run_config import distributed_session_config, field
+from estimator_spec.core.run_config.task_type import TaskType
 from estimator_spec.core.run_config.tpu_config import TPUConfig
 
 _Config = TypeVar("_Config", bound="RunConfig")
@@ -40,8 +40,8 @@ class RunConfig(run_config.RunConfig):
         TypeError: `tpu_config` is no `TPUConfig`.
     """
 
-    tpu_config: TPUConfig = field("tpu_config", "The `TPUConfig`.")
-    cluster = field("cluster", "The cluster resolver, or None.")
+    tpu_config: TPUConfig = field("The `TPUConfig`.")
+    cluster = field("The cluster resolver, or None.")
 
     def __init__(
         self,
@@ -159,3 +159,5 @@ def _with_arguments_of(doc: str, base: str) -> str:
 
 if RunConfig.__doc__ and run_config.RunConfig.__doc__:  # not with python -OO
     RunConfig.__doc__ = _with_arguments_of(RunConfig.__doc__, run_config.RunConfig.__doc__)
+
+TPURunConfig = RunConfig  # its name beside the other class

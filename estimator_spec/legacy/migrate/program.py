@@ -94,7 +94,7 @@ class BoundUse:
         names: for each of the bindings, the full dotted name of the expression.
         start: offset of the first character.
         ends: offsets after the first name, and after each attribute.
-        in_function: it is evaluated when a function runs.
+        node: its node in the syntax tree.
         statement: offset of the statement or clause that it is in.
         is_plain: it has no parentheses and no comments inside, so that a part can be replaced.
         quote: quotation mark of strings in its place, other than that of an f-string around it.
@@ -104,7 +104,7 @@ class BoundUse:
     names: tuple[str, ...]
     start: int
     ends: tuple[int, ...]
-    in_function: bool
+    node: ast.AST
     statement: int
     is_plain: bool = True
     quote: str = '"'
@@ -138,7 +138,7 @@ class FollowedCall:
         end: offset after the closing parenthesis.
         line_of: offset of the method's name, which a report names.
         arguments: the arguments.
-        in_function: it runs when a function runs.
+        node: its node in the syntax tree.
     """
 
     use: int | None
@@ -147,7 +147,7 @@ class FollowedCall:
     end: int
     line_of: int
     arguments: tuple[Argument, ...]
-    in_function: bool
+    node: ast.Call
 
     def argument(self, position: int, keyword: str) -> Argument | None:
         """Returns an argument by position or keyword; None if the call doesn't show it."""

@@ -19,7 +19,7 @@ from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.migrate.rules import tf1_arguments
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate
-from estimator_spec.legacy.program_source.expressions import last_name
+from estimator_spec.legacy.program_source.expressions import last_name, split_attributes
 from estimator_spec.legacy.program_source.places import Places
 
 NAME = "remaining-names"
@@ -71,7 +71,7 @@ def _is_about(text: str, name: str) -> bool:
 def _find(program: ParsedModule, api: ModuleApi) -> Iterator[tuple[int, str, str]]:
     """Yields offset and full name of each name that is missing, and what is known of it."""
     tree = program.tree
-    handling = handling_of(program, tree)
+    handling = handling_of(program)
     for binding in program.bindings:
         start = program.statements[binding.statement].start
         if binding.form in (Form.IMPORT, Form.FROM, Form.STAR):
@@ -167,10 +167,8 @@ def _restored(tree: ast.Module) -> Iterator[tuple[ast.expr, str]]:
 
 def _restored_name(node: ast.expr, variables: dict[str, str]) -> str | None:
     """Returns the old name that an expression stands for, or None."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.insert(0, node.attr)
-        node = node.value
+    node, attributes = split_attributes(node)
+    parts = [each.attr for each in attributes]
     if isinstance(node, ast.Name) and node.id in variables:
         return ".".join([variables[node.id], *parts])
     if isinstance(node, ast.Call) and last_name(node.func) == "restored" and node.args:

@@ -52,7 +52,7 @@ class Rewriter:
 
     def run(self) -> tuple[tuple[Edit, ...], tuple[Finding, ...]]:
         """Returns the edits, and findings about old names that remain or lead to stand-ins."""
-        decider = Decider(self._program, self._tree, self._rules, self._replacements)
+        decider = Decider(self._program, self._rules, self._replacements)
         plan, findings = decider.decide()
         self._plan = plan
         gone = {*plan.dropped, *plan.renamed, *plan.assigned}

@@ -68,6 +68,10 @@ def fixed(text: str) -> Callable[[Spell], str]:
     return lambda spell: text
 
 
+# Yields the offset and the reason of each line of the report.
+FindPlaces = Callable[[ParsedModule, MigrationTarget], Iterable[tuple[int, str]]]
+
+
 @dataclass(frozen=True)
 class MigrationRule:
     """A rule of a migration.
@@ -91,7 +95,7 @@ class MigrationRule:
     fates: frozenset[Fate] = frozenset()
     adds: Callable[[ParsedModule, MigrationTarget], Iterable[AddedCall]] = _nothing
     edits: Callable[[ParsedModule, MigrationTarget], Iterable[Replacement]] = _nothing
-    places: Callable[[ParsedModule, MigrationTarget], Iterable[tuple[int, str]]] = _nothing
+    places: FindPlaces = _nothing
     kind: Subject = Subject.NUMERIC
 
     def findings(self, program: ParsedModule, target: MigrationTarget) -> Iterator[Finding]:
@@ -101,6 +105,13 @@ class MigrationRule:
             in_source = Places(program.source)
         for offset, reason in places:
             yield Finding(*in_source.position(offset), self.name, reason, self.guide, self.kind)
+
+
+def report(
+    name: str, summary: str, guide: str, targets: frozenset[MigrationTarget] = EVERY_TARGET
+) -> Callable[[FindPlaces], MigrationRule]:
+    """Returns a decorator that makes a rule of the report of a function, which finds its places."""
+    return lambda places: MigrationRule(name, f"report: {summary}", guide, targets, places=places)
 
 
 def calls_of_ours(program: ParsedModule, *names: str) -> Iterator[FollowedCall]:

@@ -16,16 +16,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from estimator_spec.legacy.program_source import versions
-from estimator_spec.legacy.program_source.expressions import Reader, last_name
+from estimator_spec.legacy.program_source.expressions import Reader, last_name, split_attributes
 from estimator_spec.legacy.program_source.names import (
     ROOTS,
     Export,
     ModuleNames,
     Neighbours,
-    NoNeighbours,
+    Recorded,
     Test,
 )
 from estimator_spec.legacy.program_source.scopes import (
+    SCOPES,
     Scope,
     Scopes,
     inner_parts,
@@ -59,7 +60,7 @@ def read(tree: ast.Module, neighbours: Neighbours | None = None) -> ModuleNames:
         tree: its syntax tree.
         neighbours: the other modules of the program. None: its imports aren't followed.
     """
-    names = ModuleNames(tree, Scopes(tree), neighbours or NoNeighbours())
+    names = ModuleNames(tree, Scopes(tree), neighbours or Recorded())
     _Flow(names).run()
     return names
 
@@ -133,8 +134,12 @@ class _Flow(Reader):
     def _run_function(self, later: _Later) -> None:
         self._statement, self._clause, self._string = later.statement, later.clause, later.string
         self._in_function = True
-        with self._in(Frame(self._names.scopes.of(later.node), later.views)):
-            parts = list(inner_parts(later.node))
+        self._run_scope(later.node, later.views)
+
+    def _run_scope(self, node: ast.AST, views: Mapping[Scope, tuple[State, int]]) -> None:
+        """Follows what is inside of a function, class or comprehension."""
+        with self._in(Frame(self._names.scopes.of(node), views)):
+            parts = list(inner_parts(node))
             for part in parts:
                 if not isinstance(part, ast.stmt):
                     self._visit(part)
@@ -144,14 +149,8 @@ class _Flow(Reader):
         """Follows a class or a comprehension, which runs where it is."""
         for part in outer_parts(node):
             self._visit(part)
-        frame = Frame(self._names.scopes.of(node), self._frame.views)
         statement, clause = self._statement, self._clause
-        with self._in(frame):
-            parts = list(inner_parts(node))
-            for part in parts:
-                if not isinstance(part, ast.stmt):
-                    self._visit(part)
-            self._block([part for part in parts if isinstance(part, ast.stmt)])
+        self._run_scope(node, self._frame.views)
         self._statement, self._clause = statement, clause
         if isinstance(node, ast.ClassDef):
             self._define(node, node.name)
@@ -275,17 +274,10 @@ class _Flow(Reader):
             if any(part is not None and last_name(part) not in _MISSING for part in parts):
                 return False
         for statement in node.body:
-            names: list[str] = []
-            if isinstance(statement, ast.Import):
-                names = [alias.name for alias in statement.names]
-            elif isinstance(statement, ast.ImportFrom) and not statement.level:
-                names = [f"{statement.module}.{alias.name}" for alias in statement.names]
-            elif isinstance(statement, ast.Assign):
-                found = self._look_up(statement.value)
-                names = [] if found is None or isinstance(found, Constant) else list(found)
-            elif _is_switch(statement):
+            if never_fails(statement) or _is_switch(statement):
                 continue
-            if not names or not set(names) <= _SURE:
+            found = self._look_up(statement.value) if isinstance(statement, ast.Assign) else None
+            if not found or isinstance(found, Constant) or not set(found) <= _SURE:
                 return False
         return bool(node.handlers)
 
@@ -321,7 +313,7 @@ class _Flow(Reader):
             for name in self._names_of(each):
                 if name in self._followed:
                     yield each, name
-            if isinstance(each, _INNER):
+            if isinstance(each, SCOPES):
                 continue
             todo += ast.iter_child_nodes(each)
 
@@ -334,10 +326,16 @@ class _Flow(Reader):
 
 
 _LAST = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_INNER = (
-    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
-    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
-)
+
+
+def never_fails(statement: ast.stmt) -> bool:
+    """Returns whether a statement is an import of what each TensorFlow of today has."""
+    names: list[str] = []
+    if isinstance(statement, ast.Import):
+        names = [alias.name for alias in statement.names]
+    elif isinstance(statement, ast.ImportFrom) and not statement.level:
+        names = [f"{statement.module}.{alias.name}" for alias in statement.names]
+    return bool(names) and set(names) <= _SURE
 
 
 def _is_switch(statement: ast.stmt) -> bool:
@@ -369,7 +367,7 @@ def _followed_names(names: ModuleNames) -> frozenset[str]:
             elif own is not None or is_root:
                 followed.update(alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            assigned.append((node.targets[0].id, _root(node.value)))
+            assigned.append((node.targets[0].id, last_name(split_attributes(node.value)[0])))
             if isinstance(node.value, ast.Call) and last_name(node.value.func) == "restored":
                 followed.add(node.targets[0].id)
         elif isinstance(node, ast.Attribute):
@@ -387,9 +385,3 @@ def _followed_names(names: ModuleNames) -> frozenset[str]:
         followed.update(name for name, root in assigned if root in followed)
         is_new = len(followed) > before
     return frozenset(followed)
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""

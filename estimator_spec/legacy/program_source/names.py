@@ -74,23 +74,45 @@ class Neighbours(Protocol):
         """Returns the names that `from module import *` binds."""
 
 
-class NoNeighbours:
-    """The neighbours of a module alone."""
+class Recorded:
+    """Neighbours with what was asked of others, which can be sent to another process.
+
+    Args:
+        of: the others. None: there are none, the module stands alone.
+    """
+
+    def __init__(self, of: Neighbours | None = None) -> None:
+        self._of = of
+        self._found: dict[tuple[int, str], str | None] = {}
+        self._exports: dict[str, Mapping[str, Export]] = {}
+        self._starred: dict[str, tuple[str, ...]] = {}
+
+    def close(self) -> None:
+        """Forgets the others; what wasn't asked for isn't there."""
+        self._of = None
+
+    def found(self) -> set[str]:
+        """Returns the full names of the modules that were found."""
+        return {name for name in self._found.values() if name is not None}
 
     def find(self, level: int, module: str) -> str | None:
-        """Returns None."""
-        del level, module
-        return None
+        """Returns the full name of an imported module; None if it isn't the program's."""
+        key = (level, module)
+        if key not in self._found and self._of is not None:
+            self._found[key] = self._of.find(level, module)
+        return self._found.get(key)
 
     def exports(self, module: str) -> Mapping[str, Export]:
-        """Returns no names."""
-        del module
-        return {}
+        """Returns the names that a module of the program binds."""
+        if module not in self._exports and self._of is not None:
+            self._exports[module] = self._of.exports(module)
+        return self._exports.get(module, {})
 
     def starred(self, module: str) -> Iterable[str]:
-        """Returns no names."""
-        del module
-        return ()
+        """Returns the names that `from module import *` binds."""
+        if module not in self._starred and self._of is not None:
+            self._starred[module] = tuple(self._of.starred(module))
+        return self._starred.get(module, ())
 
 
 @dataclass(eq=False)
@@ -127,7 +149,6 @@ class Chain:
         definitions: what may have bound the name there; none for names that aren't followed.
         is_bound: whether any statement binds the name.
         statement: the statement or clause that it is in.
-        in_function: it is evaluated when a function runs.
         string: the f-string that it is in, or None.
     """
 
@@ -135,7 +156,6 @@ class Chain:
     definitions: frozenset[Definition]
     is_bound: bool
     statement: ast.AST
-    in_function: bool = False
     string: ast.JoinedStr | None = None
 
     @property
@@ -177,7 +197,7 @@ class ModuleNames:
         definitions: what binds followed names, in the order of the flow.
         chains: the dotted expressions.
         exports: what the names of the module are bound to when it has run.
-        calls: calls, each with whether it runs when a function runs.
+        calls: calls.
         others: attributes of expressions that aren't names, with these and the attributes' names.
         strings: the constant strings, other than parts of f-strings.
         harmless: expressions of which no attribute is read.
@@ -191,7 +211,7 @@ class ModuleNames:
     definitions: list[Definition] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
     exports: dict[str, Export] = field(default_factory=dict)
-    calls: list[tuple[ast.Call, bool]] = field(default_factory=list)
+    calls: list[ast.Call] = field(default_factory=list)
     others: list[tuple[ast.Attribute, ast.expr, list[str]]] = field(default_factory=list)
     strings: list[ast.Constant] = field(default_factory=list)
     harmless: set[ast.AST] = field(default_factory=set)

@@ -7,6 +7,7 @@ import ast
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from estimator_spec.legacy.program_source.names import Definition, ModuleNames
 from estimator_spec.legacy.program_source.scopes import Scope
@@ -31,6 +32,7 @@ def joined(states: Sequence[State]) -> State:
     }
 
 
+@dataclass(eq=False)
 class Frame:
     """Bindings of a scope's names at a point of the control flow.
 
@@ -42,11 +44,10 @@ class Frame:
         loop: place in the log at which the outermost loop begins, in one.
     """
 
-    def __init__(self, scope: Scope, views: Mapping[Scope, tuple[State, int]]) -> None:
-        self.scope = scope
-        self.state: State = {}
-        self.views = views
-        self.loop: int | None = None
+    scope: Scope
+    views: Mapping[Scope, tuple[State, int]]
+    state: State = field(default_factory=dict)
+    loop: int | None = None
 
 
 class States:
