@@ -354,6 +354,42 @@ def test_damaged_variables_are_named(tmp_path):
     assert "can't be read" in predict.refusal
 
 
+def test_trees_in_a_function(tmp_path):
+    """Trees whose handle is the argument of a function are those of the model's only ensemble."""
+    key = "tf2.8.4/trees_numbers"
+    path = shutil.copytree(MODELS[key], tmp_path / "old")
+    content = files.load(path).content
+    graph = content.meta_graphs[0].graph_def
+    (node,) = [node for node in graph.node if node.op == "BoostedTreesPredict"]
+    function = graph.library.function.add()
+    function.signature.name = "predict"
+    inner = function.node_def.add()
+    inner.CopyFrom(node)
+    inner.name = "inner"
+    types = [tf.resource, *[tf.int32] * (len(node.input) - 1)]
+    inner.input[:] = [f"argument_{number}" for number in range(len(types))]
+    for name, dtype in zip(inner.input, types, strict=True):
+        function.signature.input_arg.add(name=name, type=dtype.as_datatype_enum)
+    function.signature.output_arg.add(name="out", type=tf.float32.as_datatype_enum)
+    function.ret["out"] = "inner:logits:0"
+    node.op = "StatefulPartitionedCall"
+    node.attr.clear()
+    node.attr["f"].func.name = "predict"
+    node.attr["Tin"].list.type.extend(dtype.as_datatype_enum for dtype in types)
+    node.attr["Tout"].list.type.append(tf.float32.as_datatype_enum)
+    (path / "saved_model.pb").write_bytes(content.SerializeToString())
+    nodes = repair.repair(path, tmp_path / "new")
+    assert [(each.name, each.refusal) for each in nodes if each.function] == [("inner", "")]
+    signature, (feed,), (expected,) = recordings(key)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        loaded = tf.compat.v1.saved_model.load(session, ["serve"], str(tmp_path / "new"))
+        infos = loaded.signature_def[signature]
+        fed = {infos.inputs[name].name: value for name, value in feed.items()}
+        found = session.run({name: info.name for name, info in infos.outputs.items()}, fed)
+    np.testing.assert_allclose(found["predictions"], expected["predictions"], atol=1e-6)
+
+
+@pytest.mark.nightly("large, and the walk over nodes is that of small graphs")
 def test_a_large_graph(tmp_path):
     """A graph of 100,000 nodes, a thousand of them dead, is repaired."""
     nodes = [new_node("sum_0", "AccumulateNV2", ["x", "x"], N=2, T=tf.float32)]
