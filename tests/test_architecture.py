@@ -26,7 +26,7 @@ OPTIONAL = (
 )
 # Folders that work on specs and files alone: they must run where no model can.
 WITHOUT_DRIVER = ("convert", "checkpoints", "planning", "heads", "compare", "legacy/doctor")
-DRIVES_PROGRAMS = ("convert/keras_program",)
+DRIVES_PROGRAMS = ("convert/keras_program", "convert/torch_program")
 # Commands that start without it.
 WITHOUT_TENSORFLOW = ("legacy/migrate",)
 
@@ -166,6 +166,10 @@ KNOWN_PRIVATE = {
         "._table_config": _CORE,
         "._using_tpu": _OBJECT,
         "._variables": "the public embedding_tables has the tables without their slots",
+    },
+    "estimator_spec/convert/torch_columns/files/optimizers.py": {
+        "._indices": "as _values",
+        "._values": "torch's public method adds up what is clipped first",
     },
 }
 ADAPTERS = tuple(KNOWN_PRIVATE)

@@ -16,6 +16,7 @@ _EXAMPLES = """\
 examples:
   show /models/census/export/1589
   show /models/census/model.ckpt-900.meta
+  estimator /models/census/export/1589 --output train.py
   check /models/census/export/1589
   repair /models/census/export/1589 /models/census/repaired/1589
 """
@@ -42,6 +43,13 @@ def _parser() -> argparse.ArgumentParser:
 
     show = commands.add_parser("show", help="prints signatures, columns, layers and the head")
     _add_model(show)
+    show.add_argument("--html", metavar="FILE", help="write a page with a picture in place of text")
+
+    estimator = commands.add_parser(
+        "estimator", help="writes a program that trains on the model with a canned estimator"
+    )
+    _add_model(estimator)
+    estimator.add_argument("--output", metavar="FILE", help="of the program (default: printed)")
 
     check = commands.add_parser("check", help="names the ops that TensorFlow can't run any more")
     check.add_argument("directory", help="directory of a SavedModel")

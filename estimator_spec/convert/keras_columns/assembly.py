@@ -133,7 +133,7 @@ def add_linear_model(plan: ModelPlan, columns: Any, units: int, sparse_combiner:
             )
             ids = source.for_lookup(sparse_combiner)
             terms.append(look_up(ids, plan, table, f"{name}_sum"))
-            add_origin(plan, column, kind, [layer for _, layer in plan.layers[before:]])
+            add_origin(plan, column, kind, before)
         else:
             values = add_dense(column, plan)
             options = {"use_bias": False, "kernel_initializer": "zeros", "name": name}

@@ -178,7 +178,7 @@ def of_rows(rows: Sequence[Any], what: str = "A feature") -> Sparse:
         indices = np.column_stack([indices[parents], numbers_within(lengths)])
         shape.append(int(lengths.max(initial=0)))
         level = [value for each in level for value in each]
-    values = as_array(level, what) if level else np.array([], object)
+    values = as_array(level, what, indices[:, 0]) if level else np.array([], object)
     return Sparse(indices, values, tuple(shape))
 
 

@@ -118,12 +118,14 @@ class Origin:
         kind: the function that makes such columns.
         reading: the functions that read its features.
         layers: the Keras layers, with their arguments.
+        variables: names of the plan's layers.
     """
 
     column: str
     kind: str
     reading: str
     layers: str
+    variables: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,8 @@ import tensorflow as tf
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.core.common import own_files
 
+# Longer vocabularies are files.
+INLINE_WORDS = 20
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Modules that programs without TensorFlow have copies of, by path.
 RECORDS = os.path.join(HERE, "records.py")

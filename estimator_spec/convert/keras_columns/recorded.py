@@ -103,8 +103,8 @@ def report(
             text = difference(stage, expected, found)
             differ += bool(text and not stated)
             lines.append([stage, name, text, stated if text else None])
-            outcome = f"{'stated' if stated else 'DIFFERS'}: {text}" if text else "equal"
-            print(f"{stage}: {name}: {outcome}{f' ({stated})' if stated else ''}")  # noqa: T201
+            outcome = f"stated: {text} ({stated})" if stated else f"DIFFERS: {text}"
+            print(f"{stage}: {name}: {outcome if text else 'equal'}")  # noqa: T201
     for note in recorded.contents["notes"]:
         print(f"note: {note}")  # noqa: T201
     if sys.argv[1:2] == ["--json"]:

@@ -13,18 +13,20 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-os.environ.setdefault("KERAS_BACKEND", "torch" if importlib.util.find_spec("torch") else "jax")
-import keras
 import numpy as np
 
-import model as columns
 import recorded
+
+os.environ.setdefault("KERAS_BACKEND", "torch" if importlib.util.find_spec("torch") else "jax")
+import model as columns  # which imports Keras
 
 
 def predictions(
     values: recorded.CheckValues, trained: Any, entries: Any
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields names, expected and found values of the predictions."""
+    import keras
+
     for each in entries:
         features, _ = values.batches[each["batch"]]
         expected = values.read(each["values"])
@@ -54,6 +56,8 @@ def metrics(values: recorded.CheckValues, trained: Any) -> Iterator[tuple[str, A
 
 def losses(values: recorded.CheckValues, trained: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yields the estimator's losses of further steps, and those of this model, which it trains."""
+    import keras
+
     contents = values.contents["training"]
     if contents is None:
         return
@@ -76,6 +80,8 @@ def scaled(rate: float) -> Callable[..., Any]:
 
 def main() -> int:
     """Compares, prints a line for each value, and returns the exit status."""
+    import keras
+
     values = recorded.CheckValues(recorded.HERE / "check.npz")
     trained = keras.models.load_model(columns.WEIGHTS)
     stages = (

@@ -24,7 +24,7 @@ from estimator_spec.legacy import run as run_program
 from estimator_spec.legacy import tf1
 
 
-class Conversion(NamedTuple):
+class Request(NamedTuple):
     """What a command converts.
 
     Attributes:
@@ -46,7 +46,7 @@ class Conversion(NamedTuple):
     scratch: str
 
 
-class Target(Protocol):
+class ProgramTarget(Protocol):
     """A kind of programs that a command writes."""
 
     command: str
@@ -56,11 +56,11 @@ class Target(Protocol):
     def check(self, options: argparse.Namespace) -> None:
         """Checks that the needed packages are there, or raises an ImportError."""
 
-    def write(self, conversion: Conversion, directory: str) -> Comparison:
+    def write(self, request: Request, directory: str) -> Comparison:
         """Writes the program into a directory; returns how it compares with the estimator."""
 
 
-def run(target: Target, options: argparse.Namespace, program: list[str]) -> int:
+def run(target: ProgramTarget, options: argparse.Namespace, program: list[str]) -> int:
     """Writes the program, compares it, and returns the exit status.
 
     Args:
@@ -91,7 +91,7 @@ def run(target: Target, options: argparse.Namespace, program: list[str]) -> int:
     return 0 if result.agrees or (target.may_skip and not result.items) else 1
 
 
-def _convert(target: Target, options: argparse.Namespace, program: list[str]) -> Comparison:
+def _convert(target: ProgramTarget, options: argparse.Namespace, program: list[str]) -> Comparison:
     target.check(options)
     rules = [parse_rule(text) for text in options.tolerance]
     output = os.path.realpath(options.output)  # of a link, where it leads
@@ -117,7 +117,7 @@ def _convert(target: Target, options: argparse.Namespace, program: list[str]) ->
                 use = first_use.find_use(program, options.estimator)
             shown = options.checkpoint or use.estimator.model_dir
             with _v2_behavior():
-                conversion = Conversion(
+                request = Request(
                     use,
                     os.path.basename(run_program.parse(program).program),
                     checkpoint or shown,
@@ -126,7 +126,7 @@ def _convert(target: Target, options: argparse.Namespace, program: list[str]) ->
                     rules,
                     scratch,
                 )
-                result = target.write(conversion, path)
+                result = target.write(request, path)
         if os.path.isdir(output):
             os.chmod(path, stat.S_IMODE(os.stat(output).st_mode))
         unfinished.finish(output)
@@ -154,9 +154,9 @@ def _v2_behavior() -> contextlib.AbstractContextManager[None]:
     return private.eager_mode()
 
 
-def read_input(conversion: Conversion) -> tuple[list[batches.Batch], list[batches.Batch]]:
+def read_input(request: Request) -> tuple[list[batches.Batch], list[batches.Batch]]:
     """Returns batches for the comparison, one of edge values among them, and for training."""
-    use, options = conversion.use, conversion.options
+    use, options = request.use, request.options
     without_training = options.no_training or use.make_batches is not None
     more = 0 if without_training else training.STEPS
     trained = batches.read_batches(use, max(options.batches, more))

@@ -26,16 +26,16 @@ class KerasTarget:
         if options.without_tensorflow:
             load_extra("farmhash", "without-tensorflow")
 
-    def write(self, conversion: command.Conversion, directory: str) -> Comparison:
+    def write(self, request: command.Request, directory: str) -> Comparison:
         """Writes the program, and compares its model with the estimator."""
-        use, options = conversion.use, conversion.options
+        use, options = request.use, request.options
         reading = readings.NUMPY if options.without_tensorflow else readings.TENSORFLOW
-        names = (conversion.checkpoint, conversion.program, conversion.shown)
+        names = (request.checkpoint, request.program, request.shown)
         sources = written.plan_program(use, *names, options.embeddings, reading)
         recording = ProofRecording()
-        found, trained = command.read_input(conversion)
+        found, trained = command.read_input(request)
         module, model = written.write_program(sources, directory)
-        rest = (conversion.rules, trained, recording, conversion.scratch)
+        rest = (request.rules, trained, recording, request.scratch)
         result = proof.compare(use, sources, module, model, found, *rest)
         if reading == readings.NUMPY:
             own_files.write_file(os.path.join(directory, "check.npz"), recording.to_bytes())

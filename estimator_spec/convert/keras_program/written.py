@@ -9,9 +9,8 @@ import types
 from typing import Any, NamedTuple
 
 from estimator_spec.convert.keras_columns import (
-    assembly,
-    canned_models,
     distributed,
+    planned,
     program_files,
     readings,
     serving_source,
@@ -23,8 +22,6 @@ from estimator_spec.convert.keras_program.batches import Batch
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 
-# Longer vocabularies are files.
-INLINE_WORDS = 20
 _CHECK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check.py")
 
 
@@ -67,16 +64,13 @@ def plan_model(
     Raises:
         ValueError: something has no counterpart.
     """
-    plan = ModelPlan(inline_words=INLINE_WORDS)
+    of_spec = use.spec is not None and use.spec.feature_columns is not None
+    source: Any = use.spec if of_spec else list(use.columns)
+    title = f"the feature columns of {program}"
     if use.model is not None:
-        canned_models.add_canned_model(plan, use.model, embeddings)
-        title = f"{program}'s {type(use.estimator).__name__}"
-    else:
-        columns = assembly.check_columns(use.columns)
-        if embeddings == distributed.DISTRIBUTED:
-            distributed.add_embeddings(plan, columns, use.spec)
-        assembly.add_layer(plan, columns, None, 1, "sum")
-        title = f"the feature columns of {program}"
+        source, title = use.estimator, f"{program}'s {type(use.estimator).__name__}"
+    words = program_files.INLINE_WORDS
+    plan = planned.plan_source(source, None, 1, "sum", embeddings, words)
     return plan, title
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping
 from typing import Any
 
 from estimator_spec.convert.keras_columns import reading_source, serving_source
@@ -61,7 +60,6 @@ to-torch`; it is yours, and needs torch, numpy and pyfarmhash only.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -104,7 +102,7 @@ def load_model() -> Model:
     return model.eval()'''
 
 _LOAD_OPTIMIZERS = '''\
-def load_optimizers(model: Model) -> list[optimizers.Rule]:
+def load_optimizers(model: Model) -> list[optimizers.RowOptimizer]:
     """Returns the optimizers with the estimator's slots, which go on from its last step."""
     found = make_optimizers(model)
     optimizers.load(SLOTS, model, found)
@@ -213,20 +211,17 @@ def _batch_functions(plan: ModelPlan) -> list[str]:
     return [*found, batch]
 
 
-def write_model(
-    plan: ModelPlan, title: str, shapes: Mapping[tuple[str, str], tuple[int, ...]]
-) -> str:
+def write_model(plan: ModelPlan, title: str, model: Translation) -> str:
     """Returns the text of `model.py`.
 
     Args:
         plan: the plan.
         title: as for `write_reading`.
-        shapes: shapes of the variables, by layer and attribute.
+        model: the plan's layers.
 
     Raises:
-        ValueError: an activation, an optimizer or its schedule has no counterpart in PyTorch.
+        ValueError: the schedule of an optimizer has no counterpart in PyTorch.
     """
-    model = Translation(plan, shapes)
     width = WIDTH - 4
     made = [statement(f"self.{name}", each, width) for name, each in model.modules.items()]
     init = function_text("__init__(self) -> None", "", ["super().__init__()", *made])
@@ -238,7 +233,7 @@ def write_model(
     )
     functions = [_rate(name, rate) for name, rate in plan.rates.items()]
     functions.append(_LOAD)
-    if plan.objectives:
+    if plan.objectives or plan.optimizers:
         functions += [_optimizers(plan), _LOAD_OPTIMIZERS]
     inputs = {name: (each.shape, each.dtype) for name, each in plan.inputs.items()}
     own = [_head(each, plan.generation) for each in plan.objectives]
@@ -261,6 +256,7 @@ _IF_USED = {
     "import numpy as np\n": r"\bnp\.",
     "from torch.nn import functional\n": r"\bfunctional\.",
     "import layers\n": r"\blayers\.",
+    "import optimizers\n": r"\boptimizers\.",
 }
 
 
@@ -306,12 +302,12 @@ def _optimizers(plan: ModelPlan) -> str:
         own = [each for each in plan.variables if each.part == scope and each.trainable]
         names = sorted({module_name(each.layer) for each in own})
         parameters: Any = call("model.parameters")
-        if len(plan.optimizers) > 1:
+        if len(plan.optimizers) > 1 or not plan.objectives:
             parameters = call("optimizers.parameters_of", Name("model"), names)
         found.append(_optimizer(expression, parameters))
     lines.append(statement("return", found) if found else _NO_OPTIMIZER)
     return function_text(
-        "make_optimizers(model: Model) -> list[optimizers.Rule]",
+        "make_optimizers(model: Model) -> list[optimizers.RowOptimizer]",
         "Returns new optimizers with the estimator's rules.",
         lines,
     )

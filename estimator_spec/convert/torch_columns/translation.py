@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from estimator_spec.convert.keras_columns.expressions import (
@@ -15,6 +15,7 @@ from estimator_spec.convert.keras_columns.expressions import (
     FunctionCall,
     Name,
     call,
+    render,
 )
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
 
@@ -136,6 +137,19 @@ class Translation:
             others = [_sizes(others[0], self.shapes)]
         return call(name, self.tensor(first), *map(self.tensor, others), *fixed)
 
+    def constructors(self, variables: Iterable[str]) -> str:
+        """Returns the modules and functions that make variables of the plan, as Markdown."""
+        calls = dict(self.statements)
+        texts = []
+        for name in variables:
+            made = calls.get(name, self._values.get(name))
+            while isinstance(made, FunctionCall):
+                made = made.function
+            if isinstance(made, Name):
+                module = self.modules.get(made.text.removeprefix("self."))
+                texts.append(made.text if module is None else render(module, width=10**6))
+        return ", ".join(f"`{text}`" for text in dict.fromkeys(texts))
+
     def module(self, name: str, expression: FunctionCall) -> Name:
         """Adds a module; returns its name."""
         found = module_name(name)
@@ -151,7 +165,7 @@ class Translation:
             named["max_norm"] = options["embeddings_constraint"].arguments[0]
         if not options.get("trainable", True):
             named["trainable"] = False
-        return self.module(options["name"], call("layers.Table", *sizes, **named))
+        return self.module(options["name"], call("layers.WeightedEmbedding", *sizes, **named))
 
 
 def _is_table(expression: Any) -> bool:
@@ -239,7 +253,7 @@ LAYERS: dict[str, Callable[[Translation, FunctionCall, FunctionCall], Any]] = {
     "Bias": _bias,
     "Sum": _sum,
 }
-"""How a layer of Keras becomes one of PyTorch; tables are `layers.Table`."""
+"""How a layer of Keras becomes one of PyTorch; tables are `layers.WeightedEmbedding`."""
 
 # PyTorch's function for one of Keras, and what follows its arguments.
 OPERATIONS: dict[str, tuple[Any, ...]] = {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 
@@ -12,9 +13,11 @@ from estimator_spec.convert.keras_columns import program_files, trained_values
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
 from estimator_spec.convert.torch_columns import model_source
 from estimator_spec.convert.torch_columns.files import tensors
-from estimator_spec.convert.torch_columns.translation import state_name
+from estimator_spec.convert.torch_columns.translation import Translation, state_name
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 
+# What compares with an estimator's recorded outputs.
+OF_THE_PROOF = ("check.py", "recorded.py")
 WEIGHTS, SLOTS = "weights.safetensors", "optimizer.safetensors"
 _FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "files")
 _ALWAYS = ("check.py", "heads.py", "layers.py", "optimizers.py", "serve.py", "steps.py")
@@ -27,7 +30,7 @@ def program_texts(
     """Returns the texts of a program's files by their names.
 
     Args:
-        plan: the plan.
+        plan: the plan. Its origins and differences become those of PyTorch.
         title: what it is a model of, such as "census.py's LinearClassifier".
         shapes: shapes of the plan's variables.
 
@@ -39,8 +42,14 @@ def program_texts(
     paths = [os.path.join(_FILES, name) for name in names]
     paths += [program_files.RECORDS, program_files.RECORDED]
     copied = {os.path.basename(path): program_files.module_text(path) for path in paths}
+    model = Translation(plan, sizes)
+    plan.differences = [each for each in plan.differences if not each.of_keras]
+    plan.origins = [
+        dataclasses.replace(each, layers=model.constructors(each.variables) or each.layers)
+        for each in plan.origins
+    ]
     return {
-        "model.py": model_source.write_model(plan, title, sizes),
+        "model.py": model_source.write_model(plan, title, model),
         "reading.py": model_source.write_reading(plan, title),
         "tf_examples.py": model_source.write_examples(plan),
         **copied,
@@ -78,7 +87,7 @@ def write_program(
     """
     program_files.write_files(texts, plan, directory)
     tensors.write(os.path.join(directory, WEIGHTS), dict(_weights(checkpoint, found)))
-    if plan.objectives:
+    if plan.objectives or plan.optimizers:
         slots = dict(_slots(plan, checkpoint, found))
         tensors.write(os.path.join(directory, SLOTS), slots)
 

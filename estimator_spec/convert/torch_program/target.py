@@ -16,7 +16,7 @@ from estimator_spec.convert.keras_columns.readings import NUMPY
 from estimator_spec.convert.keras_program import command, report
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.written import WrittenProgram, plan_model
-from estimator_spec.convert.torch_columns import written
+from estimator_spec.convert.torch_columns import table_optimizers, written
 from estimator_spec.convert.torch_columns.translation import state_name
 from estimator_spec.convert.torch_program import checking, recorded_proof
 from estimator_spec.core.checkpoints.bundle import Checkpoint
@@ -83,22 +83,22 @@ class TorchTarget:
     def check(self, options: argparse.Namespace) -> None:
         """Checks nothing: torch is needed where the program runs."""
 
-    def write(self, conversion: command.Conversion, directory: str) -> Comparison:
+    def write(self, request: command.Request, directory: str) -> Comparison:
         """Writes the program, and compares it by its check.py where there is torch."""
-        use = conversion.use
-        names = (conversion.checkpoint, conversion.program, conversion.shown)
+        use = request.use
+        names = (request.checkpoint, request.program, request.shown)
         sources = plan_program(use, *names)
-        found, trained = command.read_input(conversion)
+        found, trained = command.read_input(request)
         write_program(sources, directory)
-        recording = recorded_proof.record(use, sources, found, trained, conversion.scratch)
+        recording = recorded_proof.record(use, sources, found, trained, request.scratch)
         own_files.write_file(os.path.join(directory, "check.npz"), recording.to_bytes())
         items: tuple[Item, ...] = ()
         notes = list(recording.notes)
-        python = conversion.options.python
+        python = request.options.python
         if python is None and importlib.util.find_spec("torch"):
             python = sys.executable
         if python is not None:
-            items = checking.run(python, directory, conversion.scratch)
+            items = checking.run(python, directory, request.scratch)
         else:
             notes.append(
                 "The program wasn't run: there is no torch here. Run its check.py where it is, or "
@@ -119,7 +119,8 @@ def plan_program(use: EstimatorUse, checkpoint: str, program: str, shown: str) -
     Arguments and errors are those of `keras_program.written.plan_program`.
     """
     plan, title = plan_model(use, program)
-    plan.differences = [each for each in plan.differences if not each.of_keras]
+    if use.model is None and use.spec is not None and use.spec.feature_columns is not None:
+        table_optimizers.add_optimizers(plan, use.spec)
     found = trained_values.find_variables(plan, checkpoint)
     with Checkpoint(checkpoint) as opened:
         prefix = opened.prefix

@@ -7,7 +7,7 @@ Exit status: 0 if they agree, 1 if they differ. It needs torch, NumPy and pyfarm
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ def losses(values: recorded.CheckValues, trained: nn.Module) -> Iterator[tuple[s
         return
     for module in trained.modules():
         if isinstance(module, nn.Dropout):  # random choices can't be equal: all are kept
-            module.forward = lambda inputs, rate=module.p: inputs / (1.0 - rate)  # type: ignore
+            module.forward = scaled(module)
     optimizers = columns.load_optimizers(trained)
     found = []
     trained.train()
@@ -58,6 +58,11 @@ def losses(values: recorded.CheckValues, trained: nn.Module) -> Iterator[tuple[s
         found.append(steps.train_step(trained, optimizers, batch).item())
     trained.eval()
     yield f"{len(found)} further steps", values.read(contents["losses"]), np.array(found, "f4")
+
+
+def scaled(dropout: nn.Dropout) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Returns what dropout does that keeps all elements."""
+    return lambda inputs: inputs / (1.0 - dropout.p) if dropout.training else inputs
 
 
 def main() -> int:

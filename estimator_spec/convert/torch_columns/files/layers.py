@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 
-class Table(nn.Module):
+class WeightedEmbedding(nn.Module):
     """Table of embeddings, whose rows are combined for each example by weights.
 
     Its gradient is sparse: it has the rows that a step looks up.

@@ -18,10 +18,11 @@ from torch import nn
 
 import tensors
 
+FilePath = str | os.PathLike[str]
 Rate = float | Callable[[int], float]
 
 
-class Rule(torch.optim.Optimizer):
+class RowOptimizer(torch.optim.Optimizer):
     """Optimizer of TensorFlow's rule for each variable, on the rows of sparse gradients.
 
     Args:
@@ -118,7 +119,7 @@ class Rule(torch.optim.Optimizer):
         raise NotImplementedError
 
 
-class SGD(Rule):
+class SGD(RowOptimizer):
     """Gradient descent, with momentum or without."""
 
     slots: ClassVar = {"momentum": 0.0}
@@ -149,7 +150,7 @@ class SGD(Rule):
         variable.add_(change)
 
 
-class Adagrad(Rule):
+class Adagrad(RowOptimizer):
     """Adagrad, which divides by the root of the sum of squared gradients."""
 
     slots: ClassVar = {"accumulator": "initial_accumulator_value"}
@@ -172,7 +173,7 @@ class Adagrad(Rule):
         variable.sub_(gradient * float(self.rate()) / root)
 
 
-class Adadelta(Rule):
+class Adadelta(RowOptimizer):
     """Adadelta, whose steps have the size of the steps before."""
 
     slots: ClassVar = {"accumulated_grad": 0.0, "accumulated_delta_var": 0.0}
@@ -198,7 +199,7 @@ class Adadelta(Rule):
         variable.sub_(change * float(self.rate()))
 
 
-class Adam(Rule):
+class Adam(RowOptimizer):
     """Adam, whose means decay in all rows of a table."""
 
     slots: ClassVar = {"momentum": 0.0, "velocity": 0.0, "velocity_hat": 0.0}
@@ -234,7 +235,40 @@ class Adam(Rule):
         variable.sub_(mean * float(rate) / (square.sqrt() + float(self.options["epsilon"])))
 
 
-class Adamax(Rule):
+class EmbeddingAdam(RowOptimizer):
+    """Adam of TPU embeddings: without a correction of the bias, of the rows looked up if lazy."""
+
+    slots: ClassVar = {"momentum": 0.0, "velocity": 0.0}
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        learning_rate: Rate,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        lazy: bool = True,
+        sum_inside_sqrt: bool = True,
+    ) -> None:
+        numbers = {"beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon}
+        self.changes_all_rows, self.sum_inside_sqrt = not lazy, sum_inside_sqrt
+        super().__init__(parameters, learning_rate, **numbers)
+
+    def update(self, variable: Any, gradient: Any, slots: Any) -> None:
+        """Changes a variable and its means."""
+        first, second = self.options["beta_1"], self.options["beta_2"]
+        epsilon = self.options["epsilon"]
+        mean, square = slots["momentum"], slots["velocity"]
+        mean.mul_(float(first)).add_(gradient * float(1 - first))
+        square.mul_(float(second)).add_(gradient.square() * float(1 - second))
+        if self.sum_inside_sqrt:
+            root = (square + float(epsilon * epsilon)).sqrt()
+        else:
+            root = square.sqrt() + float(epsilon)
+        variable.sub_(mean * float(self.rate()) / root)
+
+
+class Adamax(RowOptimizer):
     """Adamax, which divides by the largest gradient."""
 
     slots: ClassVar = {"momentum": 0.0, "norm": 0.0}
@@ -261,7 +295,7 @@ class Adamax(Rule):
         variable.sub_(mean * float(rate) / (norm + float(self.options["epsilon"])))
 
 
-class Ftrl(Rule):
+class Ftrl(RowOptimizer):
     """FTRL-proximal, whose regularization makes weights zero."""
 
     slots: ClassVar = {"accumulator": "initial_accumulator_value", "linear": 0.0}
@@ -305,7 +339,7 @@ class Ftrl(Rule):
         variable.copy_((linear.clamp(-l1, l1) - linear) / quadratic)
 
 
-class RMSprop(Rule):
+class RMSprop(RowOptimizer):
     """RMSProp, which adds epsilon to the mean of squared gradients."""
 
     slots: ClassVar = {"velocity": 0.0, "average_gradient": 0.0, "momentum": 0.0}
@@ -492,7 +526,9 @@ def cosine_decay_restarts(
     return of_step
 
 
-def save(path: str | os.PathLike[str], model: nn.Module, optimizers: Sequence[Rule]) -> None:
+def save(
+    path: str | os.PathLike[str], model: nn.Module, optimizers: Sequence[RowOptimizer]
+) -> None:
     """Writes the slots of optimizers by the names of the model's parameters, and the step."""
     found: dict[str, np.ndarray] = {"step": np.array(max(each.step_number for each in optimizers))}
     for name, parameter in model.named_parameters():
@@ -502,7 +538,9 @@ def save(path: str | os.PathLike[str], model: nn.Module, optimizers: Sequence[Ru
     tensors.write(path, found)
 
 
-def load(path: str | os.PathLike[str], model: nn.Module, optimizers: Sequence[Rule]) -> None:
+def load(
+    path: str | os.PathLike[str], model: nn.Module, optimizers: Sequence[RowOptimizer]
+) -> None:
     """Reads what `save` wrote; slots that aren't there keep their initial values."""
     found = tensors.read(path)
     for optimizer in optimizers:

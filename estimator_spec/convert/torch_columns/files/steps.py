@@ -42,7 +42,9 @@ def evaluate(model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
     return found.result()
 
 
-def train_step(model: nn.Module, rules: Sequence[optimizers.Rule], batch: Batch) -> torch.Tensor:
+def train_step(
+    model: nn.Module, rules: Sequence[optimizers.RowOptimizer], batch: Batch
+) -> torch.Tensor:
     """Trains a step, and returns the loss before it."""
     inputs, labels, weights = batch
     for rule in rules:
