@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
+from estimator_spec.heads.feature_columns import scope_name
 from estimator_spec.saved_models import files, head_recovery, layer_recovery
 from estimator_spec.saved_models.columns import ColumnReader
 from estimator_spec.saved_models.graph import (
@@ -274,12 +275,12 @@ class _Recovery:
 
 
 def _shared_name(variable: str, group: list[Any]) -> str | None:
-    """Returns the name of a shared table; None if a column has it alone."""
+    """Returns the name of a shared table; None if it is that of the one column that has it."""
     scope, _, last = variable.rpartition("/")
     if last != "embedding_weights":
         return last
     name = scope.rpartition("/")[2]
-    return name if len(group) > 1 or name.endswith("_shared_embedding") else None
+    return None if len(group) == 1 and name == scope_name(group[0]) else name
 
 
 _IN_FUNCTIONS = "a model of Keras, or of tf.saved_model.save, in functions"

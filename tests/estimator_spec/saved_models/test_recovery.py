@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -74,6 +75,20 @@ def test_everything_is_recovered(models, capsys, name):
     assert status == 0
     for text in SHOWN[name]:
         assert text in output
+
+
+def test_a_page_has_a_picture(models, tmp_path, capsys):
+    """`--html` draws features, columns, layers and the head, and has what the text has."""
+    path = tmp_path / "page.html"
+    saved = models["combined3-2.15"] / "saved"
+    assert main(["saved-model", "show", str(saved), "--html", str(path)]) == 0
+    page = path.read_text()
+    boxes = re.findall(r"<rect.*?<text[^>]*>(.*?)</text>", page)
+    assert "age" in boxes
+    assert "linear: city" in boxes
+    assert "deep: job_X_src_embedding" in boxes
+    assert boxes[-2:] == ["hidden layer of 6", "heads.MultiClassHead(n_classes=3)"]
+    assert "fc.crossed_column([&quot;src&quot;, &quot;job&quot;], 37)" in page
 
 
 def test_columns_have_their_variables(models):
