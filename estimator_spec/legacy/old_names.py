@@ -84,7 +84,7 @@ class OldName:
 def _rows() -> dict[str, dict[str, names.Row]]:
     """Returns the rows of the tables by former module and name."""
     table: dict[str, dict[str, names.Row]] = {}
-    for case in (names.When.ON_HOST, names.When.ALWAYS):
+    for case in (names.When.ON_HOST, names.When.WITH_OURS, names.When.ALWAYS):
         for row in names.rows():
             if row.when is case:
                 for module in row.modules():

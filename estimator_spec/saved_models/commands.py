@@ -12,6 +12,7 @@ import tensorflow as tf
 from estimator_spec import saved_models
 from estimator_spec.core.common import own_files
 from estimator_spec.saved_models import estimator_source, page, text
+from estimator_spec.saved_models.dead_ops import commands as dead_ops
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,4 +53,9 @@ def _estimator(options: argparse.Namespace) -> tuple[str, int]:
     return f"written: {options.output}", 0
 
 
-_COMMANDS = {"show": _show, "estimator": _estimator}
+_COMMANDS = {
+    "check": dead_ops.check,
+    "estimator": _estimator,
+    "repair": dead_ops.repair,
+    "show": _show,
+}

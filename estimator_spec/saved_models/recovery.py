@@ -16,6 +16,7 @@ from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from estimator_spec.heads.feature_columns import scope_name
 from estimator_spec.saved_models import files, head_recovery, layer_recovery
 from estimator_spec.saved_models.columns import ColumnReader
+from estimator_spec.saved_models.dead_ops import verdicts
 from estimator_spec.saved_models.graph import (
     GraphFeature,
     GraphSignature,
@@ -65,6 +66,7 @@ class RecoveredModel:
         sparse_combiner: of the linear part.
         heads: the head, or several of a `MultiHead`.
         generation: 1 for `tf.compat.v1.estimator`, 2 for `tf.estimator`.
+        dead_ops: ops that this TensorFlow can't run.
         unknown: what wasn't recovered, with its node.
     """
 
@@ -80,6 +82,7 @@ class RecoveredModel:
     sparse_combiner: str
     heads: tuple[RecoveredHead, ...]
     generation: int
+    dead_ops: tuple[str, ...]
     unknown: tuple[str, ...]
 
     @functools.cached_property
@@ -157,6 +160,7 @@ class _Recovery:
         else:
             self._unknown.append(self._other_model())
         version = self._meta.meta_info_def.tensorflow_version
+        ops = {node.op for place in files.graphs_of(self._meta) for node in place.nodes}
         is_first = version.startswith("1.") or any("/part_" in name for name in graph.variables)
         return RecoveredModel(
             self._file.path,
@@ -171,6 +175,7 @@ class _Recovery:
             combiner,
             heads,
             1 if is_first else 2,
+            tuple(sorted(op for op in ops if verdicts.find(op) is not None)),
             tuple(self._unknown),
         )
 

@@ -57,6 +57,7 @@ VERSIONED = (
     "estimator_spec/heads/test_in_estimators.py",
     "estimator_spec/canned/keras_models/test_model_to_estimator.py::test_metrics*",
     "estimator_spec/canned/keras_models/test_model_to_estimator.py::test_training*",
+    "estimator_spec/legacy/test_model_analysis.py::test_signatures_of_an_export",
     "estimator_spec/legacy/contrib/test_learn_columns.py",
     "estimator_spec/legacy/contrib/test_learn_models.py::test_names*",
     "estimator_spec/legacy/test_estimator_api.py",

@@ -12,7 +12,10 @@ from estimator_spec.legacy.program_source.scopes import Scopes
 from estimator_spec.legacy.program_source.versions import Constant
 
 # Packages whose names are followed.
-ROOTS = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns", "tf_keras")
+ROOTS = (
+    *("tensorflow", "tensorflow_estimator", "tensorflow_model_analysis"),
+    *("estimator_spec", "tpu_columns", "tf_keras"),
+)
 
 
 class Value(NamedTuple):
