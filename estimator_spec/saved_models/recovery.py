@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import os
 import re
 from typing import Any
 
@@ -160,6 +161,9 @@ class _Recovery:
         else:
             self._unknown.append(self._other_model())
         version = self._meta.meta_info_def.tensorflow_version
+        index = os.path.join(self._file.directory, "variables", "variables.index")
+        if self._file.is_saved_model and graph.variables and not tf.io.gfile.exists(index):
+            self._unknown.append(f"the values of variables: {index} is missing")
         ops = {node.op for place in files.graphs_of(self._meta) for node in place.nodes}
         is_first = version.startswith("1.") or any("/part_" in name for name in graph.variables)
         return RecoveredModel(
