@@ -15,11 +15,16 @@ from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
     # isort: off
-    from estimator_spec.saved_models.files import (
-        GraphFile as GraphFile,
-        SavedModelError as SavedModelError,
+    from estimator_spec.saved_models.files import SavedModelError as SavedModelError
+    from estimator_spec.saved_models.graph import (
+        GraphFeature as GraphFeature,
+        GraphSignature as GraphSignature,
+        GraphVariable as GraphVariable,
+        StoredTensor as StoredTensor,
+        UnknownPartError as UnknownPartError,
     )
-    from estimator_spec.saved_models.graph import UnknownPartError as UnknownPartError
+    from estimator_spec.saved_models.head_recovery import RecoveredHead as RecoveredHead
+    from estimator_spec.saved_models.layer_recovery import RecoveredLayers as RecoveredLayers
     from estimator_spec.saved_models.recovery import (
         RecoveredColumn as RecoveredColumn,
         RecoveredModel as RecoveredModel,
