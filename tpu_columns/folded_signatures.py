@@ -18,9 +18,9 @@ _OURS = ("tpu_columns", "estimator_spec")
 class FoldedSignature(inspect.Signature):
     """Signature whose text has one argument a line if it is long.
 
-    >>> def area(width: float, height: float = 1.0) -> float: ...
+    >>> def area(width, height=1.0): ...
     >>> print(FoldedSignature.from_callable(area))
-    (width: float, height: float = 1.0) -> float
+    (width, height=1.0)
     """
 
     def __str__(self) -> str:
