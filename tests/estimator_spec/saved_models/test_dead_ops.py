@@ -347,6 +347,25 @@ def test_models_with_missing_files(missing, wanted, tmp_path, capsys):
     assert [each.name for each in tmp_path.iterdir()] == ["old"]
 
 
+def test_assets_are_copied(tmp_path):
+    """Assets, and files that nobody knows, are in the copy; a missing asset is named."""
+    path = make_model(
+        tmp_path / "old", [new_node("sum", "AccumulateNV2", ["x", "x"], N=2, T=tf.float32)]
+    )
+    content = files.load(path).content
+    content.meta_graphs[0].asset_file_def.add(filename="words.txt").tensor_info.name = "x:0"
+    (path / "saved_model.pb").write_bytes(content.SerializeToString())
+    with pytest.raises(files.SavedModelError, match="lacks assets/words.txt"):
+        repair.repair(path, tmp_path / "new")
+    for name, text in (("assets/words.txt", "a\n"), ("assets.extra/b/c", "d"), ("notes", "")):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    repair.repair(path, tmp_path / "new")
+    assert (tmp_path / "new" / "assets" / "words.txt").read_text() == "a\n"
+    assert (tmp_path / "new" / "assets.extra" / "b" / "c").read_text() == "d"
+    assert (tmp_path / "new" / "notes").exists()
+
+
 def test_damaged_variables_are_named(tmp_path):
     """Trees that can't be read aren't rewritten, and the reason is said."""
     path = shutil.copytree(MODELS["tf2.8.4/trees_equality"], tmp_path / "old")
