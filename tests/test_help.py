@@ -37,6 +37,7 @@ PACKAGES = [
     "estimator_spec.mid_level",
     "estimator_spec.planning",
     "estimator_spec.run_config",
+    "estimator_spec.saved_models",
 ]
 
 

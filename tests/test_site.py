@@ -44,6 +44,7 @@ MODULES = [
     "estimator_spec.mid_level",
     "estimator_spec.planning",
     "estimator_spec.run_config",
+    "estimator_spec.saved_models",
 ]
 # Public, but not in `__all__`: `import *` would select a Keras for the program.
 LAZY = ["estimator_spec.convert.PartialEmbedding"]

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
         GraphFile as GraphFile,
         SavedModelError as SavedModelError,
     )
-    from estimator_spec.saved_models.graph import UnknownPartError as UnknownPartError
+    from estimator_spec.saved_models.graph import (
+        GraphFeature as GraphFeature,
+        GraphSignature as GraphSignature,
+        GraphVariable as GraphVariable,
+        StoredTensor as StoredTensor,
+        UnknownPartError as UnknownPartError,
+    )
+    from estimator_spec.saved_models.head_recovery import RecoveredHead as RecoveredHead
+    from estimator_spec.saved_models.layer_recovery import RecoveredLayers as RecoveredLayers
     from estimator_spec.saved_models.recovery import (
         RecoveredColumn as RecoveredColumn,
         RecoveredModel as RecoveredModel,

@@ -103,6 +103,8 @@ class ColumnWriter:
         named: dict[str, Any] = {"combiner": column.combiner}
         if column.max_norm is not None:
             named["max_norm"] = column.max_norm
+        if not column.use_safe_embedding_lookup:
+            named["use_safe_embedding_lookup"] = False
         inner = self.expression(column.categorical_column)
         return call("fc.embedding_column", inner, column.dimension, **named)
 

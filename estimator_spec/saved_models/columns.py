@@ -138,8 +138,19 @@ class ColumnReader:
         """Returns the embedding column of a lookup."""
         column, combination = self.looked_up(lookup)
         dimension = self.variables[lookup.variable].shape[1]
-        combiner, max_norm = combination.combiner, combination.max_norm
-        return fc.embedding_column(column, dimension, combiner, max_norm=max_norm)
+        ids = walk_up(self._graph, lookup.ids, lambda name: name in self._graph.features)
+        return fc.embedding_column(
+            column,
+            dimension,
+            combination.combiner,
+            max_norm=combination.max_norm,
+            use_safe_embedding_lookup=any(self._fills_rows(name) for name in ids),
+        )
+
+    def _fills_rows(self, tensor: str) -> bool:
+        """Returns whether examples without ids get one, for rows of zeros after the lookup."""
+        graph = self._graph
+        return tensor not in graph.features and graph.node(tensor).op == "SparseFillEmptyRows"
 
     def looked_up(self, lookup: TableLookup) -> tuple[Any, Combination]:
         """Returns the categorical column of a lookup, and how its rows are combined."""

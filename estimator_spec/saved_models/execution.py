@@ -28,9 +28,11 @@ class ExportedModel:
     Attributes:
         model_dir: the argument `path`.
         checkpoint: prefix of its variables.
+        canned_model: the model, as canned estimators have it.
 
     Raises:
         SavedModelError: it is a training's graph, or has no variables.
+        UnknownPartError: something of it wasn't recovered.
     """
 
     def __init__(self, path: str, tag: str | None, model: RecoveredModel) -> None:
@@ -47,6 +49,7 @@ class ExportedModel:
                 f"{path} has no variables/variables.index: its variables are missing. Copy it anew."
             )
         self._model = model
+        self.canned_model = model.canned_model
         meta = file.meta_graph(tag)
         self._tags = list(meta.meta_info_def.tags)
         self._signature = head_recovery.prediction_signature(NodeGraph(file, meta))

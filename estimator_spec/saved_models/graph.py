@@ -133,6 +133,8 @@ class NodeGraph:
         for node in self.nodes.values():
             if node.op in PARSERS:
                 self.features.update(self._parsed(node))
+        if not self.features:
+            self.features.update(self._iterated())
 
     def inputs(self, node: Any) -> list[str]:
         """Returns the tensors that a node reads."""
@@ -244,6 +246,41 @@ class NodeGraph:
             if info.WhichOneof("encoding") == "coo_sparse"
         }
 
+    def _iterated(self) -> Iterator[tuple[str, GraphFeature]]:
+        """Yields the features of a training, which a function of its dataset parses.
+
+        The parts of `IteratorGetNext` are in the order of their keys, before the labels; labels
+        that are parsed along are no features.
+        """
+        followers = [node for node in self.nodes.values() if node.op == "IteratorGetNext"]
+        parsed = [
+            read_parser(node, _constants_of(function, node))
+            for function in self._meta.graph_def.library.function
+            for node in function.node_def
+            if node.op in PARSERS
+        ]
+        if len(followers) != 1 or len(parsed) != 1:
+            return
+        (node,), features = followers, sorted(parsed[0], key=lambda each: each.key)
+        types = [tf.as_dtype(each) for each in node.attr["output_types"].list.type]
+        labels = [label for label in features if len(features) == len(types)]
+        orders = [[each for each in features if each is not label] for label in labels]
+        orders = [features, *orders] if not orders or len(features) != len(types) else orders
+        fitting = [
+            order
+            for order in orders
+            if [tf.variant if f.is_sparse else f.dtype for f in order] == types[: len(order)]
+        ]
+        for place, feature in enumerate(fitting[0] if len(fitting) == 1 else ()):
+            name = f"{node.name}:{place}"
+            if feature.is_sparse:
+                name = next(
+                    f"{reader.name}:1"
+                    for reader in self.readers(node.name)
+                    if reader.op == "DeserializeSparse" and self.inputs(reader)[0] == name
+                )
+            yield name, feature
+
     def _parsed(self, node: Any) -> Iterator[tuple[str, GraphFeature]]:
         """Yields what a node parses, by tensor."""
         parsed = read_parser(node, [self.constant(name) for name in self.inputs(node)])
@@ -282,6 +319,18 @@ def read_parser(node: Any, inputs: list[np.ndarray | None]) -> list[GraphFeature
         sizes = tuple(int(size) for size in shape)
         found.append(GraphFeature(key, dtype, sizes, default, is_parsed=True))
     return found
+
+
+def _constants_of(function: Any, node: Any) -> list[np.ndarray | None]:
+    """Returns the values of a node's inputs in a function, None where they aren't constants."""
+    nodes = {each.name: each for each in function.node_def}
+    sources = [nodes.get(node_name(name)) for name in node.input]
+    return [
+        tf.make_ndarray(source.attr["value"].tensor)
+        if source is not None and source.op == "Const"
+        else None
+        for source in sources
+    ]
 
 
 def tensor_name(name: str) -> str:

@@ -22,7 +22,7 @@ from estimator_spec.heads.regression import (
     RegressionHead,
 )
 from estimator_spec.saved_models.categorical import CategoricalReader
-from estimator_spec.saved_models.columns import walk_up
+from estimator_spec.saved_models.columns import walk_up, whole_name
 from estimator_spec.saved_models.graph import (
     GraphSignature,
     NodeGraph,
@@ -96,6 +96,8 @@ def recover(graph: NodeGraph) -> tuple[RecoveredHead, ...]:
     Raises:
         UnknownPartError: the outputs aren't those of a head.
     """
+    if not graph.signatures:
+        return (_of_loss(graph),)
     signature = prediction_signature(graph)
     groups: dict[str, dict[str, StoredTensor]] = {}
     for key, info in signature.outputs.items():
@@ -104,6 +106,40 @@ def recover(graph: NodeGraph) -> tuple[RecoveredHead, ...]:
     reader = _HeadReader(graph)
     found = [reader.read(name, outputs) for name, outputs in groups.items()]
     return tuple(sorted(found, key=reader.place) if len(found) > 1 else found)
+
+
+def _of_loss(graph: NodeGraph) -> RecoveredHead:
+    """Returns the head of a training's graph, whose loss tells what it is.
+
+    Raises:
+        UnknownPartError: the loss is of no head.
+    """
+    biases = ("dnn/logits/bias", "linear/linear_model/bias_weights", "baseline/bias")
+    name = next((each for each in graph.variables if whole_name(each) in biases), None)
+    if name is None:
+        raise UnknownPartError("no variable is the bias of logits")
+    size, ops = graph.variables[name].shape[0], {node.op for node in graph.nodes.values()}
+    losses = [each for each in graph.nodes if not each.startswith(("gradients", "training"))]
+    kinds = {
+        "MultiClassHead": "SparseSoftmaxCrossEntropyWithLogits" in ops,
+        "PoissonRegressionHead": any("log_poisson_loss" in each for each in losses),
+        "BinaryClassHead": size == 1 and any("logistic_loss" in each for each in losses),
+        "MultiLabelHead": size > 1 and any("logistic_loss" in each for each in losses),
+        "RegressionHead": any(
+            graph.nodes[each].op == "SquaredDifference" and "batchnorm" not in each
+            for each in losses
+        ),
+    }
+    kind = next((each for each, fits in kinds.items() if fits), None)
+    if kind is None:
+        raise UnknownPartError(f"{name}: no loss of a head is computed of these logits")
+    reader, labels = CategoricalReader(graph, _no_numbers), None
+    for each in losses:
+        node = graph.nodes[each]
+        if "class_id_lookup" in each and node.op in ("LookupTableFindV2", "LookupTableFind"):
+            words = graph.constant(graph.inputs(reader.initializer(graph.inputs(node)[0]))[1])
+            labels = None if words is None else tuple(word.decode() for word in words.tolist())
+    return RecoveredHead(kind, size, labels, "", name)
 
 
 def prediction_signature(graph: NodeGraph) -> GraphSignature:

@@ -26,7 +26,6 @@ ACTIVATIONS = {
     "LeakyRelu": tf.nn.leaky_relu,
 }
 """Activation functions by the op that they are."""
-_BATCH_NORM = re.compile(r"batch_?norm", re.IGNORECASE)
 
 
 class RecoveredLayers(NamedTuple):
@@ -92,13 +91,11 @@ def _activation(graph: NodeGraph, layer: Any, following: Any) -> Any:
         if node.op in ACTIVATIONS
         or node.op in ("Erf", "Maximum", "Minimum", "Pow", "ConcatV2", "Softmax", "Sign", "Abs")
     }
-    multiplied = any(
-        node.op == "Mul" and not _BATCH_NORM.search(node.name.rpartition("/")[0].rpartition("/")[2])
-        for node in between
-    )
+    # silu is a product of the sum and its sigmoid.
+    factors = {name for node in between if node.op == "Mul" for name in graph.inputs(node)}
     if not sums:
         raise UnknownPartError(f"{layer.name}: no bias is added to the layer")
-    if ops == {"Sigmoid"} and multiplied:
+    if ops == {"Sigmoid"} and f"{sums[0].name}:0" in factors:
         return tf.nn.silu
     if ops == {"Erf"}:
         return tf.nn.gelu

@@ -19,6 +19,8 @@ def make_page(model: RecoveredModel) -> Page:
     )
     if model.unknown:
         page.add_note("Not recovered:", model.unknown, "bad")
+    if model.dead_ops:
+        page.add_note("Ops that this TensorFlow can't run:", model.dead_ops, "bad")
     page.add_heading("The model")
     page.add_stages(_stages(model), "Features, columns, layers and head")
     for title, columns in (("linear", model.linear), ("deep", model.deep)):

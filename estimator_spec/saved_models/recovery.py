@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import os
 import re
 from typing import Any
 
@@ -13,8 +14,10 @@ import tensorflow as tf
 
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
+from estimator_spec.heads.feature_columns import scope_name
 from estimator_spec.saved_models import files, head_recovery, layer_recovery
 from estimator_spec.saved_models.columns import ColumnReader
+from estimator_spec.saved_models.dead_ops import verdicts
 from estimator_spec.saved_models.graph import (
     GraphFeature,
     GraphSignature,
@@ -64,6 +67,7 @@ class RecoveredModel:
         sparse_combiner: of the linear part.
         heads: the head, or several of a `MultiHead`.
         generation: 1 for `tf.compat.v1.estimator`, 2 for `tf.estimator`.
+        dead_ops: ops that this TensorFlow can't run.
         unknown: what wasn't recovered, with its node.
     """
 
@@ -79,6 +83,7 @@ class RecoveredModel:
     sparse_combiner: str
     heads: tuple[RecoveredHead, ...]
     generation: int
+    dead_ops: tuple[str, ...]
     unknown: tuple[str, ...]
 
     @functools.cached_property
@@ -156,6 +161,10 @@ class _Recovery:
         else:
             self._unknown.append(self._other_model())
         version = self._meta.meta_info_def.tensorflow_version
+        index = os.path.join(self._file.directory, "variables", "variables.index")
+        if self._file.is_saved_model and graph.variables and not tf.io.gfile.exists(index):
+            self._unknown.append(f"the values of variables: {index} is missing")
+        ops = {node.op for place in files.graphs_of(self._meta) for node in place.nodes}
         is_first = version.startswith("1.") or any("/part_" in name for name in graph.variables)
         return RecoveredModel(
             self._file.path,
@@ -170,6 +179,7 @@ class _Recovery:
             combiner,
             heads,
             1 if is_first else 2,
+            tuple(sorted(op for op in ops if verdicts.find(op) is not None)),
             tuple(self._unknown),
         )
 
@@ -274,12 +284,12 @@ class _Recovery:
 
 
 def _shared_name(variable: str, group: list[Any]) -> str | None:
-    """Returns the name of a shared table; None if a column has it alone."""
+    """Returns the name of a shared table; None if it is that of the one column that has it."""
     scope, _, last = variable.rpartition("/")
     if last != "embedding_weights":
         return last
     name = scope.rpartition("/")[2]
-    return name if len(group) > 1 or name.endswith("_shared_embedding") else None
+    return None if len(group) == 1 and name == scope_name(group[0]) else name
 
 
 _IN_FUNCTIONS = "a model of Keras, or of tf.saved_model.save, in functions"

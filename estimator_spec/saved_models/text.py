@@ -42,6 +42,9 @@ def _lines(model: RecoveredModel) -> Iterator[str]:
         yield f"\n{layers_text(model)}"
     yield from (f"\nhead: {head_text(head)}" for head in model.heads)
     yield f"\n{format_table(('variable', 'what', 'bytes'), variable_rows(model))}"
+    if model.dead_ops:
+        yield f"\nops that this TensorFlow can't run: {', '.join(model.dead_ops)}"
+        yield "  `saved-model check` says more about them"
     yield f"\nnot in a SavedModel: {NOT_STORED}"
     yield from _unknown(model.unknown)
 

@@ -38,7 +38,8 @@ def find_use(path: str, tag: str | None) -> EstimatorUse:
     """
     legacy_keras.select_legacy_keras()  # as `python -m estimator_spec run` does
     model = saved_models.read(path, tag)
-    exported, canned = ExportedModel(path, tag, model), model.canned_model
+    exported = ExportedModel(path, tag, model)
+    canned = exported.canned_model
 
     def make_batches(number: int) -> list[Batch]:
         return [_make_batch(model, canned, seed) for seed in range(number)]

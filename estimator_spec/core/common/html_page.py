@@ -3,7 +3,8 @@
 
 A page has no scripts and loads nothing, so that it can be kept, mailed and opened offline. A bar
 chart is a table of labels, values and bars; in narrow windows the bars have lines of their own.
-Curves and boxes are inline SVG. Colors follow the reader's preference for a light or a dark background.
+Curves and boxes are inline SVG. Colors follow the reader's preference for a light or a dark
+background.
 """
 
 from __future__ import annotations
@@ -160,7 +161,10 @@ def _stages(stages: Sequence[Sequence[str]], description: str) -> str:
     tallest = max(map(len, stages), default=1)
     height = tallest * _BOX_STEP + _TOP
     widths = [max(map(len, texts), default=1) * _LETTER + 16 for texts in stages]
-    lines, boxes, left, before = [], [], 1.0, []
+    lines: list[str] = []
+    boxes: list[str] = []
+    before: list[tuple[float, float]] = []
+    left = 1.0
     for texts, width in zip(stages, widths, strict=True):
         first = (tallest - len(texts)) / 2 * _BOX_STEP + _TOP / 2
         ends = []
@@ -168,7 +172,8 @@ def _stages(stages: Sequence[Sequence[str]], description: str) -> str:
             top = first + number * _BOX_STEP
             middle = top + _BOX_HEIGHT / 2
             boxes.append(
-                f'<rect x="{left:.0f}" y="{top:.0f}" width="{width}" height="{_BOX_HEIGHT}" rx="4"/>'
+                f'<rect x="{left:.0f}" y="{top:.0f}" width="{width:.0f}" '
+                f'height="{_BOX_HEIGHT}" rx="4"/>'
                 f'<text x="{left + 8:.0f}" y="{middle + 4:.0f}">{html.escape(text)}</text>'
             )
             lines += [

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -76,6 +77,20 @@ def test_everything_is_recovered(models, capsys, name):
         assert text in output
 
 
+def test_a_page_has_a_picture(models, tmp_path, capsys):
+    """`--html` draws features, columns, layers and the head, and has what the text has."""
+    path = tmp_path / "page.html"
+    saved = models["combined3-2.15"] / "saved"
+    assert main(["saved-model", "show", str(saved), "--html", str(path)]) == 0
+    page = path.read_text()
+    boxes = re.findall(r"<rect.*?<text[^>]*>(.*?)</text>", page)
+    assert "age" in boxes
+    assert "linear: city" in boxes
+    assert "deep: job_X_src_embedding" in boxes
+    assert boxes[-2:] == ["hidden layer of 6", "heads.MultiClassHead(n_classes=3)"]
+    assert "fc.crossed_column([&quot;src&quot;, &quot;job&quot;], 37)" in page
+
+
 def test_columns_have_their_variables(models):
     """Each column with weights of its own names its variable, whole where it is in parts."""
     model = saved_models.read(models["dnn_parts-1.15"] / "saved")
@@ -105,9 +120,11 @@ def test_a_missing_vocabulary_is_named(models, tmp_path, capsys):
 
 
 def test_missing_variables_are_named(models, tmp_path, capsys):
-    """A SavedModel without its variables isn't converted, and the line says so."""
+    """A SavedModel without its variables is shown, and isn't converted; a line says so."""
     shutil.copytree(models["baseline_reg-2.15"] / "saved", tmp_path / "saved")
     (tmp_path / "saved" / "variables" / "variables.index").unlink()
+    assert main(["saved-model", "show", str(tmp_path / "saved")]) == 1
+    assert "variables.index is missing" in capsys.readouterr().out
     out = tmp_path / "out"
     arguments = ["to-keras", "--saved-model", str(tmp_path / "saved"), "--output", str(out)]
     assert main(arguments) == 2
@@ -151,4 +168,4 @@ def test_a_loop_in_a_graph_ends(models, tmp_path):
     loop = next(node for node in nodes.values() if node.op == "ExpandDims")
     loop.input[0] = loop.name
     (tmp_path / "saved_model.pb").write_bytes(file.content.SerializeToString())
-    assert saved_models.read(tmp_path).unknown
+    assert any("a loop" in text for text in saved_models.read(tmp_path).unknown)
