@@ -274,12 +274,14 @@ class NodeGraph:
         for place, feature in enumerate(fitting[0] if len(fitting) == 1 else ()):
             name = f"{node.name}:{place}"
             if feature.is_sparse:
-                name = next(
+                readers = [
                     f"{reader.name}:1"
                     for reader in self.readers(node.name)
                     if reader.op == "DeserializeSparse" and self.inputs(reader)[0] == name
-                )
-            yield name, feature
+                ]
+                yield from ((reader, feature) for reader in readers)
+            else:
+                yield name, feature
 
     def _parsed(self, node: Any) -> Iterator[tuple[str, GraphFeature]]:
         """Yields what a node parses, by tensor."""

@@ -136,9 +136,10 @@ def _of_loss(graph: NodeGraph) -> RecoveredHead:
     reader, labels = CategoricalReader(graph, _no_numbers), None
     for each in losses:
         node = graph.nodes[each]
-        if "class_id_lookup" in each and node.op in ("LookupTableFindV2", "LookupTableFind"):
+        if "head" in each.split("/") and node.op in ("LookupTableFindV2", "LookupTableFind"):
             words = graph.constant(graph.inputs(reader.initializer(graph.inputs(node)[0]))[1])
-            labels = None if words is None else tuple(word.decode() for word in words.tolist())
+            if words is not None and words.dtype == object:
+                labels = tuple(word.decode() for word in words.tolist())
     return RecoveredHead(kind, size, labels, "", name)
 
 

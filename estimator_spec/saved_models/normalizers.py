@@ -56,7 +56,7 @@ _FUNCTIONS = {
     "Relu": "tf.nn.relu",
     "Relu6": "tf.nn.relu6",
 }
-_LONGEST = 2000
+_LONGEST = 300  # ops
 
 
 def recover(graph: NodeGraph, source: str, tensor: str) -> Callable[[Any], Any] | None:

@@ -138,7 +138,13 @@ def read(path: Any, tag: str | None = None) -> RecoveredModel:
     log_messages.install()
     file = files.load(path)
     meta = file.meta_graph(tag)
-    return _Recovery(file, meta).model()
+    try:
+        return _Recovery(file, meta).model()
+    except (IndexError, KeyError) as error:
+        raise files.SavedModelError(
+            f"{file.path} is damaged: a node of its graph lacks inputs or attributes ({error!r}). "
+            "Copy it anew."
+        ) from None
 
 
 class _Recovery:

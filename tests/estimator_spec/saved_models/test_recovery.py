@@ -12,6 +12,7 @@ import tensorflow as tf
 import recordings
 from estimator_spec import saved_models
 from estimator_spec.__main__ import main
+from estimator_spec.saved_models import text
 
 SHOWN = {
     "combined-1.15": [
@@ -73,8 +74,8 @@ def test_everything_is_recovered(models, capsys, name):
     output = capsys.readouterr().out
     assert "All of the model was recovered." in output
     assert status == 0
-    for text in SHOWN[name]:
-        assert text in output
+    for each in SHOWN[name]:
+        assert each in output
 
 
 def test_a_page_has_a_picture(models, tmp_path, capsys):
@@ -101,6 +102,18 @@ def test_columns_have_their_variables(models):
         ("job_embedding", f"{scope}/job_embedding/embedding_weights"),
     ]
     assert model.variables[f"{scope}/job_embedding/embedding_weights"].shape == (40, 3)
+
+
+def test_a_training_has_the_same_columns(models):
+    """The `.meta` file of a training has the columns, layers and head of its SavedModel."""
+    home = models["dnn_parts-1.15"]
+    training = saved_models.read(home / "model" / "model.ckpt-1.meta")
+    exported = saved_models.read(home / "saved")
+    assert training.unknown == ()
+    assert list(text.column_lines(training.deep)) == list(text.column_lines(exported.deep))
+    assert training.layers[:3] == exported.layers[:3]
+    assert [head.kind for head in training.heads] == ["BinaryClassHead"]
+    assert training.parsing_spec == exported.parsing_spec
 
 
 def test_a_missing_vocabulary_is_named(models, tmp_path, capsys):
@@ -168,4 +181,4 @@ def test_a_loop_in_a_graph_ends(models, tmp_path):
     loop = next(node for node in nodes.values() if node.op == "ExpandDims")
     loop.input[0] = loop.name
     (tmp_path / "saved_model.pb").write_bytes(file.content.SerializeToString())
-    assert any("a loop" in text for text in saved_models.read(tmp_path).unknown)
+    assert any("a loop" in each for each in saved_models.read(tmp_path).unknown)
