@@ -188,6 +188,7 @@ CATEGORICAL: dict[str, ColumnKind] = {
         '`CategoryEncoding(n, "one_hot")`, `Flatten` for several numbers',
         "",
         _bucketized,
+        "`layers.one_hot(buckets, n)`",
     ),
     "CrossedColumn": ColumnKind(
         "crossed_column",
@@ -202,6 +203,7 @@ CATEGORICAL: dict[str, ColumnKind] = {
         "",
         "dense weights, where the column fails",
         _weighted,
+        differs_in_torch="dense weights, where the column fails",
     ),
     "SequenceCategoricalColumn": ColumnKind(
         "sequence_categorical_column_with_…",

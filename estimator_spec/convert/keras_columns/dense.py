@@ -202,11 +202,19 @@ def _sequence_numeric(column: Any, plan: ModelPlan) -> Name:
 
 
 _EMBEDDING = "`keras_rs.layers.EmbedReduce(size, dimension, combiner=…)`"
+_IN_TORCH = "`layers.WeightedEmbedding(size, dimension, combiner)`"
+_LAST_BITS = "the last bits after a normalizer of `log`, `exp` and others"
 _TRAINING = "`max_norm` in training: rows are clipped after each step, not at each lookup"
 
 DENSE: dict[str, ColumnKind] = {
     "NumericColumn": ColumnKind(
-        "numeric_column", "`numbers`, after the normalizer", "an input", "", _numeric
+        "numeric_column",
+        "`numbers`, after the normalizer",
+        "an input",
+        "",
+        _numeric,
+        "an input",
+        _LAST_BITS,
     ),
     "BucketizedColumn": dataclasses.replace(
         CATEGORICAL["BucketizedColumn"], convert=_one_hot_buckets
@@ -217,9 +225,15 @@ DENSE: dict[str, ColumnKind] = {
         '`CategoryEncoding(size, "count")`, which counts a repeated value twice, as the column',
         "",
         _indicator,
+        "`layers.count_ids(ids, weights, size)`; of steps `functional.one_hot`",
     ),
     "EmbeddingColumn": ColumnKind(
-        "embedding_column", "`padded` ids and weights", _EMBEDDING, _TRAINING, _embedding
+        "embedding_column",
+        "`padded` ids and weights",
+        _EMBEDDING,
+        _TRAINING,
+        _embedding,
+        _IN_TORCH,
     ),
     "SharedEmbeddingColumn": ColumnKind(
         "shared_embeddings",
@@ -227,6 +241,7 @@ DENSE: dict[str, ColumnKind] = {
         f"one {_EMBEDDING} for all",
         _TRAINING,
         _shared,
+        f"one {_IN_TORCH} for all",
     ),
     "_SharedEmbeddingColumn": ColumnKind(
         "tf.compat.v1: shared_embedding_columns",
@@ -234,6 +249,7 @@ DENSE: dict[str, ColumnKind] = {
         f"one {_EMBEDDING} for all",
         _TRAINING,
         _shared_v1,
+        f"one {_IN_TORCH} for all",
     ),
     "tpu_columns.EmbeddingColumn": ColumnKind(
         "tpu_columns: embedding_column",
@@ -241,6 +257,7 @@ DENSE: dict[str, ColumnKind] = {
         f"{_EMBEDDING}, or `keras_rs.layers.DistributedEmbedding`",
         "",
         _tpu,
+        _IN_TORCH,
     ),
     "tpu_columns.SharedEmbeddingColumn": ColumnKind(
         "tpu_columns: shared_embedding_columns",
@@ -248,6 +265,7 @@ DENSE: dict[str, ColumnKind] = {
         f"one {_EMBEDDING} for all, or `keras_rs.layers.DistributedEmbedding`",
         "",
         _tpu,
+        f"one {_IN_TORCH} for all",
     ),
     "SequenceNumericColumn": ColumnKind(
         "sequence_numeric_column",
@@ -255,5 +273,7 @@ DENSE: dict[str, ColumnKind] = {
         "an input",
         "",
         _sequence_numeric,
+        "an input",
+        _LAST_BITS,
     ),
 }

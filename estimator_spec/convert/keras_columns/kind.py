@@ -21,6 +21,8 @@ class ColumnKind:
         layers: the Keras layers.
         differs: what isn't equal, or ''.
         convert: function that adds a column to a plan.
+        in_torch: the modules and functions of PyTorch, or ''.
+        differs_in_torch: what isn't equal there, or ''.
     """
 
     makers: str
@@ -28,6 +30,8 @@ class ColumnKind:
     layers: str
     differs: str
     convert: Callable[..., Any]
+    in_torch: str = ""
+    differs_in_torch: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

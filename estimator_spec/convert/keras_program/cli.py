@@ -75,6 +75,14 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write a program for Keras on torch or JAX, which needs no TensorFlow",
     )
+    add(
+        "--tolerance",
+        action="append",
+        default=[],
+        metavar="PATTERN=REL[,ABS]",
+        help="as of `compare`: forward-pass/*, predictions/*, metrics/*, losses/*, "
+        "trained-values/*",
+    )
     return parser
 
 
@@ -90,14 +98,6 @@ def new_parser(name: str, description: str, epilog: str, usage: str) -> argparse
     add("--estimator", type=int, default=1, metavar="N", help="the program's N-th (default: 1)")
     positive = command_line.number_from(1)
     add("--batches", type=positive, default=2, metavar="N", help="of its input (default: 2)")
-    add(
-        "--tolerance",
-        action="append",
-        default=[],
-        metavar="PATTERN=REL[,ABS]",
-        help="as of `compare`: forward-pass/*, predictions/*, metrics/*, losses/*, "
-        "trained-values/*",
-    )
     add("--no-training", action="store_true", help="leave out the 50 further steps of training")
     add(
         "--run-option",

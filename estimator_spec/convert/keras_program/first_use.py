@@ -118,7 +118,7 @@ def _stop_at(
     if model is None and not columns:
         if method == "train":
             sys.stderr.write(
-                f"note: to-keras moves feature columns, and {type(estimator).__name__} has none: "
+                f"note: feature columns move, and {type(estimator).__name__} has none: "
                 f"it trains as in the program, in {estimator.model_dir}.\n"
             )
         return

@@ -32,6 +32,7 @@ examples:
   to-torch census.py --model_dir=/models/census --output census_torch
   to-torch -m trainer.task --job-dir=/models/census --output census_torch
   to-torch --saved-model /models/census/export/1589 --output census_torch
+  to-torch --saved-model exports/17 --output census_torch
   to-torch census.py --python torchenv/bin/python --output census_torch
 
 Options of the command may come before SCRIPT or after the program's arguments. All that the program
@@ -66,4 +67,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser = cli.new_parser("to-torch", description, _EPILOG, usage)
     parser.add_argument("--python", metavar="PATH", help="a Python with torch, to run check.py by")
+    parser.set_defaults(tolerance=[])  # check.py has its own
     return parser

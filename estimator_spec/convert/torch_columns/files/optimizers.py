@@ -424,7 +424,8 @@ def with_entries(gradient: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Returns a gradient with other elements."""
     if not gradient.is_sparse:
         return values
-    return torch.sparse_coo_tensor(gradient._indices(), values, gradient.shape)
+    indices = gradient._indices()
+    return torch.sparse_coo_tensor(indices, values, gradient.shape, check_invariants=False)
 
 
 def parameters_of(model: nn.Module, layers: Iterable[str]) -> list[nn.Parameter]:

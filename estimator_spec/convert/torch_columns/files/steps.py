@@ -19,7 +19,13 @@ Batch = tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, torch.
 
 
 def as_tensors(batch: Sequence[Mapping[str, np.ndarray]]) -> Batch:
-    """Returns the inputs, labels and weights of `reading.training_batch` as tensors."""
+    """Returns the inputs, labels and weights of `reading.training_batch` as tensors.
+
+    Raises:
+        ValueError: a label isn't one of its head.
+    """
+    for head in columns.HEADS:
+        head.check_labels(batch[1][head.name])
     found = [{key: torch.as_tensor(value) for key, value in part.items()} for part in batch]
     return found[0], found[1], found[2]
 

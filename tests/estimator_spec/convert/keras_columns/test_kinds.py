@@ -5,20 +5,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tensorflow.python.feature_column import feature_column_v2, sequence_feature_column
 
 from estimator_spec.convert.keras_columns import kinds
 from estimator_spec.convert.keras_columns.categorical import CATEGORICAL
 from estimator_spec.convert.keras_columns.dense import DENSE
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "how_to" / "feature_columns.md"
+PAGES = Path(__file__).resolve().parents[4] / "docs" / "how_to"
 
 
-def test_the_guide_has_the_table():
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [
+        ("feature_columns.md", kinds.markdown_table),
+        ("without_tensorflow.md", kinds.torch_table),
+    ],
+)
+def test_the_guide_has_the_table(page, table):
     """The how-to page has the table that the code has; the failure shows it."""
-    page = PAGE.read_text(encoding="utf-8")
-    table = page.partition("kinds.py -->")[2].partition("<!-- end -->")[0].strip()
-    assert table == kinds.markdown_table()
+    text = (PAGES / page).read_text(encoding="utf-8")
+    found = text.partition("kinds.py -->")[2].partition("<!-- end -->")[0].strip()
+    assert found == table()
 
 
 def test_every_class_of_columns_has_a_row():
