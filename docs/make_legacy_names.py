@@ -62,6 +62,14 @@ need a TPU. The host is one replica.
 | name | places | now |
 |---|---|---|
 """,
+    names.When.WITH_OURS: """\
+## Names of TensorFlow Model Analysis
+
+They export this project's estimators. The library isn't needed for it, and isn't imported.
+
+| name | places | now |
+|---|---|---|
+""",
     names.When.WITH_SPARSE_CORE: """\
 ## Names of SparseCore
 

@@ -83,6 +83,7 @@ KNOWN_PRIVATE = {
         _V2 + "EmbeddingColumn": _COLUMN_CLASS,
         _V2 + "NumericColumn": _COLUMN_CLASS,
         _V2 + "SharedEmbeddingColumn": _COLUMN_CLASS,
+        "tensorflow.python.framework.op_def_registry": "tf.raw_ops lacks ops without a function",
         "tensorflow.core.protobuf.saved_model_pb2": "no public module has the message",
         "tensorflow.core.protobuf.tensor_bundle_pb2": "no public module has the messages",
         "tensorflow.core.protobuf.tpu.optimization_parameters_pb2": "as above",

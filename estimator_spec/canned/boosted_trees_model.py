@@ -80,20 +80,25 @@ def _intervals(values: Any, quantiles: list[np.ndarray]) -> Any:
     return tf.transpose(tf.searchsorted(tf.constant(ends), values, side="left"))
 
 
-def build_paths(forest: Forest, inputs: Any, features: Sequence[TreeFeature]) -> list[Any]:
+def _input_columns(forest: Forest, features: Sequence[TreeFeature]) -> np.ndarray:
+    """Returns the column of the inputs that each node splits by, ints [nodes]."""
+    starts = np.cumsum([0, *(feature.width for feature in features)])
+    columns = starts[np.maximum(forest.features, 0)] + forest.dimensions
+    return columns.astype(np.int32)
+
+
+def build_paths(forest: Forest, inputs: Any, columns: np.ndarray) -> list[Any]:
     """Returns the nodes that examples come to, the roots first: int32 [batch, trees] each.
 
     Args:
         forest: trees; at least one.
-        inputs: the integers of the features; see `build_inputs`.
-        features: the model's features.
+        inputs: the integers that nodes split by, int32 [batch, columns].
+        columns: the column that each node splits by, int32 [nodes].
     """
-    starts = np.cumsum([0, *(feature.width for feature in features)])
-    columns = starts[np.maximum(forest.features, 0)] + forest.dimensions
     columns, thresholds, is_equality, left, right = (
         tf.constant(array)
         for array in (
-            columns.astype(np.int32),
+            columns,
             forest.thresholds,
             forest.is_equality,
             forest.left,
@@ -124,9 +129,15 @@ def build_logits(
         features: the model's features.
         logits_dimension: number of logits.
     """
+    columns = _input_columns(forest, features)
+    return sum_leaves(forest, inputs, columns, logits_dimension)
+
+
+def sum_leaves(forest: Forest, inputs: Any, columns: np.ndarray, logits_dimension: int) -> Any:
+    """Returns the sums of the leaves that examples come to; see `build_paths`, `build_logits`."""
     if not forest.roots.size:
         return tf.zeros([tf.shape(inputs)[0], logits_dimension])
-    leaves = build_paths(forest, inputs, features)[-1]
+    leaves = build_paths(forest, inputs, columns)[-1]
     logits = tf.reduce_sum(tf.gather(tf.constant(forest.values), leaves), axis=1)
     return tf.ensure_shape(logits, [None, logits_dimension])
 
@@ -150,7 +161,9 @@ def build_contributions(
         bias: the prediction without features, float64 [batch].
         contributions: float64 [batch, features].
     """
-    nodes = tf.stack(build_paths(forest, inputs, features), axis=1)  # [batch, level, tree]
+    nodes = tf.stack(
+        build_paths(forest, inputs, _input_columns(forest, features)), axis=1
+    )  # [batch, level, tree]
     values = tf.gather(tf.constant(forest.values[:, 0]), nodes)
     # Trees but the first that are only a root don't count here.
     is_counted = tf.not_equal(nodes[:, -1], nodes[:, 0]) | tf.equal(tf.range(len(forest.roots)), 0)

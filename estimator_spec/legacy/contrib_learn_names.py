@@ -25,6 +25,8 @@ CONTRIB_LEARN = parse_rows(
     layers layers_py.feature_column_ops:
       infer_real_valued_columns input_from_feature_columns parse_feature_columns_from_examples
       weighted_sum_from_feature_columns
+    learn learn_py.estimators learn_py.estimators.estimator:
+      infer_real_valued_columns_from_input infer_real_valued_columns_from_input_fn
     layers layers_py.feature_column:
       create_feature_spec_for_parsing make_place_holder_tensors_for_base_features
 
@@ -91,10 +93,6 @@ CONTRIB_LEARN = parse_rows(
 
     [estimator_spec.legacy.contrib.learn.monitor_hooks]
     learn.monitors: RunHookAdapterForMonitors replace_monitors_with_hooks
-
-    [estimator_spec.legacy.contrib.learn.inference]
-    learn learn_py.estimators learn_py.estimators.estimator:
-      infer_real_valued_columns_from_input infer_real_valued_columns_from_input_fn
 
     [estimator_spec.legacy.contrib.learn.reading]
     learn learn_py.learn_io contrib.learn.io learn_py.learn_io.graph_io:

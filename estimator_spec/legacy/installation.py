@@ -23,8 +23,8 @@ from typing import Any, ClassVar, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.core.run_config import host_fallback
-from estimator_spec.legacy import names, recommenders, stand_ins
-from estimator_spec.legacy.module_spellings import is_removed, prefixes
+from estimator_spec.legacy import import_hooks, names, recommenders, stand_ins
+from estimator_spec.legacy.module_spellings import is_of_library, is_removed, prefixes
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
 from estimator_spec.legacy.undo import ReversibleChanges
 from tpu_columns import log_messages
@@ -167,6 +167,7 @@ def _set_state(target: State | None) -> None:
 def cases() -> Iterator[names.When]:
     """Yields the groups of names that apply to this process."""
     yield names.When.ALWAYS
+    yield names.When.WITH_OURS
     if host_fallback.host_instead_of_tpu():
         yield names.When.ON_HOST
     if hasattr(tf.tpu.experimental.embedding, "TPUEmbeddingV2"):
@@ -189,8 +190,9 @@ def _install_names(state: State, changes: ReversibleChanges) -> None:
         recommenders.replace_layer(changes)
     # Before the removed modules are created: afterwards they would be found.
     existing = set() if state.replace else {name for name in table if _exists(name)}
-    kept = [name for name in table if name in existing or not is_removed(name)]
-    copies = {name: _module_objects(name) for name in kept}
+    kept = [name for name in table if name in existing or not _is_missing(name)]
+    of_libraries = [name for name in kept if is_of_library(name)]
+    copies = {name: _module_objects(name) for name in kept if name not in of_libraries}
     libraries = names.libraries_by_module()
     created = {
         name: LegacyModule(name, table[name], libraries.get(name, ()))
@@ -213,6 +215,27 @@ def _install_names(state: State, changes: ReversibleChanges) -> None:
         parent, _, last = name.rpartition(".")
         for above in [created[parent]] if parent in created else copies.get(parent, ()):
             changes.set_attribute(above, last, module)
+    for parent in of_libraries:
+        children = {
+            name.rpartition(".")[2]: module
+            for name, module in created.items()
+            if name.rpartition(".")[0] == parent
+        }
+        add = functools.partial(_add_modules, changes, children)
+        import_hooks.when_imported(parent, add, changes)
+
+
+def _is_missing(module: str) -> bool:
+    """Returns whether a module of the table isn't there: it was removed, or isn't installed."""
+    return is_removed(module) or (is_of_library(module) and not names.is_installed(module))
+
+
+def _add_modules(
+    changes: ReversibleChanges, children: dict[str, LegacyModule], parent: types.ModuleType
+) -> None:
+    """Makes modules attributes of the package that they are in."""
+    for name, module in children.items():
+        changes.set_attribute(parent, name, module)
 
 
 def getters_by_module(state: State) -> dict[str, _Getters]:

@@ -45,7 +45,11 @@ ROOTS: dict[str, tuple[str, ...]] = {
     ),
     "tpu_py": ("tensorflow.python.tpu", "tensorflow.contrib.tpu.python.tpu"),
     "tf_py": ("tensorflow.python",),
+    "tfma": ("tensorflow_model_analysis",),
 }
+
+# Libraries whose removed modules are put back. They are changed when a program imports them.
+LIBRARIES = ("tensorflow_model_analysis",)
 
 # Removed modules and packages, which an installation creates. All other modules of the table are
 # TensorFlow's own; single names are added to them.
@@ -66,6 +70,12 @@ REMOVED = (
     "tensorflow.python.tpu.tpu_embedding",
     "tensorflow.python.tpu.tpu_estimator",
     "tensorflow.python.tpu.util",
+    "tensorflow_model_analysis.eval_saved_model.export",
+    "tensorflow_model_analysis.eval_saved_model.exporter",
+    "tensorflow_model_analysis.export",
+    "tensorflow_model_analysis.export_only.export",
+    "tensorflow_model_analysis.export_only.exporter",
+    "tensorflow_model_analysis.exporter",
 )
 
 # Private modules of TensorFlow that have another name now.
@@ -103,6 +113,11 @@ def is_removed(module: str) -> bool:
     (True, False)
     """
     return any(prefix in REMOVED for prefix in prefixes(module))
+
+
+def is_of_library(module: str) -> bool:
+    """Returns whether a module is one of `LIBRARIES`, or in one."""
+    return module.partition(".")[0] in LIBRARIES
 
 
 def spellings(place: str) -> tuple[str, ...]:

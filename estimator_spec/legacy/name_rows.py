@@ -15,12 +15,14 @@ class When(enum.Enum):
 
     ON_HOST: programs written for a TPU run on the host (`run --cpu`).
     WITHOUT_TENSORBOARD: TensorBoard, which some names of TensorFlow need, isn't installed.
+    WITH_OURS: the program's estimators are ours, and not those of TensorFlow 2.15.
     WITH_SPARSE_CORE: TensorFlow knows SparseCore; 2.15 doesn't.
     """
 
     ALWAYS = "always"
     ON_HOST = "on the host"
     WITHOUT_TENSORBOARD = "without TensorBoard"
+    WITH_OURS = "with our estimators"
     WITH_SPARSE_CORE = "with SparseCore"
 
 

@@ -17,6 +17,7 @@ from estimator_spec.legacy import (
     contrib_names,
     estimator_names,
     head_names,
+    model_analysis_names,
     tensorflow_names,
     tpu_names,
     version_0_names,
@@ -56,6 +57,7 @@ def rows() -> tuple[Row, ...]:
         *tpu_names.ON_HOST,
         *tpu_names.SPARSE_CORE,
         *contrib_names.SUMMARIES,
+        *model_analysis_names.MODEL_ANALYSIS,
         *rows_of_modules(),
     )
 

@@ -84,7 +84,7 @@ class OldName:
 def _rows() -> dict[str, dict[str, names.Row]]:
     """Returns the rows of the tables by former module and name."""
     table: dict[str, dict[str, names.Row]] = {}
-    for case in (names.When.ON_HOST, names.When.ALWAYS):
+    for case in (names.When.ON_HOST, names.When.WITH_OURS, names.When.ALWAYS):
         for row in names.rows():
             if row.when is case:
                 for module in row.modules():
@@ -102,7 +102,7 @@ def _modules() -> frozenset[str]:
 
 
 def is_module(full: str) -> bool:
-    """Returns whether a name is that of a former module, or of a package that one was in."""
+    """Returns whether a name is a removed module, or a package that had one."""
     return full in _modules()
 
 
@@ -200,24 +200,24 @@ def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> 
     removed = end if is_removed(".".join(parts[:end])) else 0
     module, _, name = row.ours.rpartition(".")
     module = _PUBLIC.get(module, module)
-    ours = row.ours
+    fate = Fate.RESTORED
     if module == "estimator_spec.tpu":
         if not also_on_tpu and not removed:
             return None
-        if also_on_tpu:
-            return OldName(end + 1, Fate.ON_TPU, module, name, removed, ours=ours)
-    if module.split(".")[0] == "tensorflow":
+        fate = Fate.ON_TPU if also_on_tpu else Fate.RESTORED
+    elif module.split(".")[0] == "tensorflow":
+        fate = Fate.PUBLIC
         # A name of tf.contrib that is in TensorFlow now may need a TPU, too.
         again = find(row.ours, also_on_tpu)
         if again is not None and again.fate in (Fate.ON_TPU, Fate.PUBLIC):
-            return OldName(end + 1, again.fate, again.module, again.name, removed, ours=ours)
-        return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)
-    is_public = module in _PUBLIC_MODULES or (
+            fate, module, name = again.fate, again.module, again.name
+    elif module in _PUBLIC_MODULES or (
         module == "estimator_spec" and name in vars(estimator_spec)["__all__"]
-    )
-    if is_public:
-        return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)
-    return OldName(end + 1, Fate.RESTORED, removed=removed, ours=ours)
+    ):
+        fate = Fate.PUBLIC
+    if fate is Fate.RESTORED:
+        module = name = ""
+    return OldName(end + 1, fate, module, name, removed, ours=row.ours)
 
 
 def _in_removed_module(parts: list[str]) -> OldName:
@@ -229,6 +229,7 @@ def _in_removed_module(parts: list[str]) -> OldName:
         return OldName(end, Fate.MODULE, removed=end)
     module = ".".join(parts[:end])
     removed = end if is_removed(module) else end + 1
+    advice = unsupported_names.advice(module, parts[end])
     homes = names.homes_by_module().get(module)
     if homes is not None and not unsupported_names.is_listed(module, parts[end]):
         library = homes[0].partition(".")[0]
@@ -238,7 +239,5 @@ def _in_removed_module(parts: list[str]) -> OldName:
         for home in homes:
             if parts[end] in library_names.public_names(home):
                 return dataclasses.replace(found, ours=f"{home}.{parts[end]}")
-        advice = f"{found.library} doesn't have it. Copy it from TensorFlow 1.15's sources."
-        return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)
-    advice = unsupported_names.advice(module, parts[end])
+        advice = f"{library} doesn't have it. Copy it from TensorFlow 1.15's sources."
     return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)

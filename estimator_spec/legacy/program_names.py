@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from estimator_spec.legacy import handling, tensorflow_names
+from estimator_spec.legacy.module_spellings import is_of_library, is_removed
 from estimator_spec.legacy.program_source.names import ROOTS, Chain, Meaning, ModuleNames
 
 _ROOTS = ("tensorflow", "tensorflow_estimator")
@@ -127,4 +128,4 @@ def _imported_from(statement: ast.ImportFrom, alias: ast.AST) -> Iterator[NameUs
 
 
 def _is_known(name: str) -> bool:
-    return name.split(".")[0] in _ROOTS
+    return name.split(".")[0] in _ROOTS or (is_of_library(name) and is_removed(name))

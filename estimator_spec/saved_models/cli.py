@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command line: `python -m estimator_spec saved-model COMMAND …`.
 
-Exit status: 0; 1 if `show` can't recover something; 2 for an error, with the reason on standard
-error; 130 if interrupted.
+Exit status: 0; 1 if `show` can't recover something, `check` finds ops that TensorFlow can't run, or
+`repair` leaves some; 2 for an error, with the reason on standard error; 130 if interrupted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ _EXAMPLES = """\
 examples:
   show /models/census/export/1589
   show /models/census/model.ckpt-900.meta
+  estimator /models/census/export/1589 --output train.py
+  check /models/census/export/1589
+  repair /models/census/export/1589 /models/census/repaired/1589
 """
 
 
@@ -40,6 +43,22 @@ def _parser() -> argparse.ArgumentParser:
 
     show = commands.add_parser("show", help="prints signatures, columns, layers and the head")
     _add_model(show)
+    show.add_argument("--html", metavar="FILE", help="write a page with a picture in place of text")
+
+    estimator = commands.add_parser(
+        "estimator", help="writes a program that trains on the model with a canned estimator"
+    )
+    _add_model(estimator)
+    estimator.add_argument("--output", metavar="FILE", help="of the program (default: printed)")
+
+    check = commands.add_parser("check", help="names the ops that TensorFlow can't run any more")
+    check.add_argument("directory", help="directory of a SavedModel")
+    check.add_argument("--json", action="store_true", help="print JSON")
+
+    repair = commands.add_parser("repair", help="writes a copy with such ops rewritten exactly")
+    repair.add_argument("directory", help="directory of a SavedModel, which stays as it is")
+    repair.add_argument("output", help="directory of the copy")
+    repair.add_argument("--dry-run", action="store_true", help="say what it would do")
     return parser
 
 

@@ -10,7 +10,9 @@ import sys
 import tensorflow as tf
 
 from estimator_spec import saved_models
-from estimator_spec.saved_models import text
+from estimator_spec.core.common import own_files
+from estimator_spec.saved_models import estimator_source, files, page, text
+from estimator_spec.saved_models.dead_ops import commands as dead_ops
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,7 +39,24 @@ def run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> tuple[str, int]:
     model = saved_models.read(options.model, options.tag)
-    return text.describe(model), 1 if model.unknown else 0
+    if options.html is not None:
+        page.make_page(model).write(options.html)
+        return f"written: {options.html}", 1 if model.unknown else 0
+    dead = dead_ops.summary(files.load(options.model).meta_graph(options.tag))
+    return text.describe(model) + dead, 1 if model.unknown else 0
 
 
-_COMMANDS = {"show": _show}
+def _estimator(options: argparse.Namespace) -> tuple[str, int]:
+    program = estimator_source.write_program(saved_models.read(options.model, options.tag))
+    if options.output is None:
+        return program.rstrip(), 0
+    own_files.write_file(options.output, program.encode())
+    return f"written: {options.output}", 0
+
+
+_COMMANDS = {
+    "check": dead_ops.check,
+    "estimator": _estimator,
+    "repair": dead_ops.repair,
+    "show": _show,
+}

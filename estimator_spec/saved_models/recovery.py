@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from typing import Any
 
@@ -149,11 +150,11 @@ class _Recovery:
         is_baseline = "baseline/bias" in columns.variables
         linear, combiner = self._linear()
         deep = None if layers is None else self._deep(layers)
-        heads = self._try("the head", head_recovery.recover, graph) or ()
-        if linear is None and layers is None and not is_baseline and not self._unknown:
-            ops = sorted({node.op for node in graph.nodes.values() if node.op in _OTHER_MODELS})
-            what = ", ".join(_OTHER_MODELS[op] for op in ops) or "no canned estimator's"
-            self._unknown.append(f"the model: {what}")
+        heads: tuple[RecoveredHead, ...] = ()
+        if linear is not None or is_baseline or any("dnn/" in name for name in columns.variables):
+            heads = self._try("the head", head_recovery.recover, graph) or ()
+        else:
+            self._unknown.append(self._other_model())
         version = self._meta.meta_info_def.tensorflow_version
         is_first = version.startswith("1.") or any("/part_" in name for name in graph.variables)
         return RecoveredModel(
@@ -179,6 +180,16 @@ class _Recovery:
         except (UnknownPartError, ValueError, IndexError, TypeError) as error:
             self._unknown.append(f"{what}: {error}")
             return None
+
+    def _other_model(self) -> str:
+        """Returns what a model without the variables of a canned estimator is."""
+        graph = self._graph
+        ops = {node.op for node in graph.nodes.values()}
+        found = dict.fromkeys(what for op, what in _OTHER_MODELS.items() if op in ops)
+        what = ", ".join(found) or "none of a canned estimator"
+        outputs = (each.outputs.values() for each in graph.signatures.values())
+        tensors = dict.fromkeys(info.tensor for info in itertools.chain(*outputs))
+        return f"{', '.join(tensors) or 'the outputs'}: by {what}"
 
     def _deep(self, layers: RecoveredLayers) -> tuple[RecoveredColumn, ...]:
         columns = self._columns
@@ -271,11 +282,12 @@ def _shared_name(variable: str, group: list[Any]) -> str | None:
     return name if len(group) > 1 or name.endswith("_shared_embedding") else None
 
 
+_IN_FUNCTIONS = "a model of Keras, or of tf.saved_model.save, in functions"
 # Models that have their own ops.
 _OTHER_MODELS = {
     "BoostedTreesPredict": "boosted trees",
     "SimpleMLInferenceOpWithHandle": "a model of TensorFlow Decision Forests",
-    "StatefulPartitionedCall": "a model of Keras, or of tf.saved_model.save, in functions",
-    "PartitionedCall": "a model of tf.saved_model.save, in functions",
+    "StatefulPartitionedCall": _IN_FUNCTIONS,
+    "PartitionedCall": _IN_FUNCTIONS,
     "NearestNeighbors": "k-means",
 }

@@ -9,12 +9,12 @@ from typing import Any
 from estimator_spec.convert.keras_columns.expressions import Name, call, render
 from estimator_spec.core.common.terminal import format_table
 from estimator_spec.saved_models.column_source import ColumnWriter, table_of
-from estimator_spec.saved_models.graph import GraphFeature, StoredTensor
+from estimator_spec.saved_models.graph import GraphFeature, GraphSignature, StoredTensor
 from estimator_spec.saved_models.recovery import RecoveredColumn, RecoveredModel
 
 NOT_STORED = (
-    "not in a SavedModel: optimizers and their slots, dropout, weight_column, the reduction of "
-    "losses, initializers, trainable=False"
+    "optimizers and their slots, dropout, weight_column, the reduction of losses, initializers, "
+    "trainable=False"
 )
 
 
@@ -27,11 +27,10 @@ def _lines(model: RecoveredModel) -> Iterator[str]:
     yield f"{model.path}: {model_kind(model)}, written by TensorFlow {model.version or '(unknown)'}"
     for signature in model.signatures.values():
         yield f"\nsignature {signature.name!r} ({signature.method})"
-        yield from _tensors("in ", signature.inputs)
-        yield from _tensors("out", signature.outputs)
+        yield from (f"  {line}" for line in signature_lines(signature))
     if model.parsing_spec:
         yield "\ntf.Examples are parsed by"
-        spec = {key: _feature(model.features[key]) for key in model.parsing_spec}
+        spec = {key: feature_source(model.features[key]) for key in model.parsing_spec}
         yield render(spec, width=100)
     for title, columns in (("linear", model.linear), ("deep", model.deep)):
         if columns is not None:
@@ -43,7 +42,7 @@ def _lines(model: RecoveredModel) -> Iterator[str]:
         yield f"\n{layers_text(model)}"
     yield from (f"\nhead: {head_text(head)}" for head in model.heads)
     yield f"\n{format_table(('variable', 'what', 'bytes'), variable_rows(model))}"
-    yield f"\n{NOT_STORED}"
+    yield f"\nnot in a SavedModel: {NOT_STORED}"
     yield from _unknown(model.unknown)
 
 
@@ -96,13 +95,20 @@ def column_lines(columns: Sequence[RecoveredColumn]) -> Iterator[str]:
         yield text if variable is None else f"{text}  # {variable}"
 
 
+def signature_lines(signature: GraphSignature) -> Iterator[str]:
+    """Yields a line for each input and output of a signature."""
+    yield from _tensors("in ", signature.inputs)
+    yield from _tensors("out", signature.outputs)
+
+
 def _tensors(label: str, tensors: dict[str, StoredTensor]) -> Iterator[str]:
     for key, info in tensors.items():
         shape = "any shape" if info.shape is None else str(list(info.shape)).replace("None", "?")
-        yield f"  {label} {key}: {info.dtype.name} {shape}  # {info.tensor}"
+        yield f"{label} {key}: {info.dtype.name} {shape}  # {info.tensor}"
 
 
-def _feature(feature: GraphFeature) -> Any:
+def feature_source(feature: GraphFeature) -> Any:
+    """Returns the source of how a parsed feature is parsed."""
     dtype = Name(f"tf.{feature.dtype.name}")
     if feature.is_sparse:
         return call("tf.io.VarLenFeature", dtype)

@@ -65,8 +65,9 @@ ALL = (
             *("cffi", "colorama", "cryptography", "ipywidgets", "lxml", "nltk", "portalocker"),
             *("pycparser", "rouge-score", "sacrebleu", "tabulate", "tensorflow-transform"),
         ),
-        note="It reads exports of `export_saved_model`. It has removed `export_eval_savedmodel` "
-        "and its reader.",
+        program="model_analysis_export",
+        note="It has removed `export_eval_savedmodel` and its reader; this project's writes what "
+        "it reads today.",
     ),
     Neighbour("tensorflow-hub", "tensorflow_hub", (), "hub_embedding"),
     Neighbour(

@@ -57,6 +57,7 @@ VERSIONED = (
     "estimator_spec/heads/test_in_estimators.py",
     "estimator_spec/canned/keras_models/test_model_to_estimator.py::test_metrics*",
     "estimator_spec/canned/keras_models/test_model_to_estimator.py::test_training*",
+    "estimator_spec/legacy/test_model_analysis.py::test_signatures_of_an_export",
     "estimator_spec/legacy/contrib/test_learn_columns.py",
     "estimator_spec/legacy/contrib/test_learn_models.py::test_names*",
     "estimator_spec/legacy/test_estimator_api.py",
@@ -102,6 +103,15 @@ NIGHTLY = {
         "examples/test_census.py::test_the_checkpoint_moves_on",
         "examples/test_census_core.py",
         "benchmarks/test_training.py::test_the_command_runs_a_tiny_workload",
+    ),
+    "another SavedModel is with every change": (
+        *(
+            f"estimator_spec/saved_models/test_programs.py::test_predictions*[[]{name}]"
+            for name in (
+                *("baseline_reg-2.15", "combined-1.15", "combined3-2.15", "dnn_parts-1.15"),
+                *("dnn_reg-2.8", "linear_weighted-1.15"),
+            )
+        ),
     ),
     "twelve models of each generation are with every change": (
         "reference/test_canned_variables.py::*_many[]]",

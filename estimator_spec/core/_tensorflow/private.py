@@ -65,6 +65,8 @@ _MODULES = {
     "lookup_ops": "tensorflow.python.ops.lookup_ops",
     # Signatures and directories of exports: the Estimator's export modules had them.
     "model_utils": "tensorflow.python.saved_model.model_utils",
+    # Which ops there are: tf.raw_ops lacks those without a function.
+    "op_def_registry": "tensorflow.python.framework.op_def_registry",
     # The message in the file of a SavedModel: no public module has it.
     "saved_model_pb2": "tensorflow.core.protobuf.saved_model_pb2",
     # Graphs of a SavedModel with other inputs: the public loader replaces none.

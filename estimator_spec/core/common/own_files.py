@@ -46,7 +46,7 @@ class Job(enum.Enum):
     CONVERSION = r"data|\.(index|state|tables\.json)"
     FILE = "file"
     EXPORT = (
-        r"saved_model\.pb(txt)?|fingerprint\.pb|assets(\.extra)?/.+"
+        r"saved_model\.pb(txt)?|(fingerprint|keras_metadata)\.pb|(assets(\.extra)?|debug)/.+"
         rf"|variables/(variables\.{_BUNDLE}|variables_temp/{_PARTS})"
     )
     # With the directories in which `write_file` writes its files, and the job's temporary one.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -81,25 +82,33 @@ def create_chief_session(
     )
 
 
+@dataclasses.dataclass(eq=False)
 class _RestoringSessionCreator(tf1.train.SessionCreator):
     """Creator of a chief's sessions, which restores the latest checkpoint.
 
-    TensorFlow's own would initialize the variables anew if it couldn't read the state file.
+    TensorFlow's own would initialize the variables anew if it couldn't read the state file. And it
+    would restore them also if only the connection was lost: the servers have them still, so workers
+    train them meanwhile, and what they add would be lost in some variables and kept in others.
+
+    Attributes:
+        scaffold: the scaffold of the graph.
+        config: the `RunConfig`.
+        run_first: called with each new session of restored variables, or None.
+        is_created: whether it has created a session.
+        has_values: whether this process has given all variables values.
     """
 
-    def __init__(
-        self,
-        scaffold: tf1.train.Scaffold,
-        config: RunConfig,
-        run_first: Callable[[tf1.Session], None] | None,
-    ) -> None:
-        self._scaffold = scaffold
-        self._config = config
-        self._run_first = run_first
-        self._is_created = False
+    scaffold: tf1.train.Scaffold
+    config: RunConfig
+    run_first: Callable[[tf1.Session], None] | None
+    is_created: bool = False
+    has_values: bool = False
 
     def create_session(self) -> Any:
         """Returns a session whose variables are restored or, without a checkpoint, initialized.
+
+        In one that replaces a lost one they stay as they are, if there are workers and no server
+        has lost a variable.
 
         Raises:
             CheckpointError: the state file is missing or damaged.
@@ -107,29 +116,53 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
             RuntimeError: the session replaces a lost one, and the processes of a strategy, which
                 make each step together, can't go on from different steps.
         """
-        if self._is_created and roles.is_collective(self._config):
+        if self.is_created and roles.is_collective(self.config):
             raise RuntimeError(
                 "Training lost the connection to another process of its strategy: that process has "
                 "ended, or can't be reached. So this one ends, too. Start all processes again: "
-                f"they go on from the latest checkpoint in {self._config.model_dir}."
+                f"they go on from the latest checkpoint in {self.config.model_dir}."
             )
-        self._is_created = True
-        directory = self._config.model_dir
+        self.is_created = True
+        has_workers = self.config.num_worker_replicas > 1
+        session = self._go_on() if self.has_values and has_workers else None
+        if session is None:
+            self.has_values = False  # until all are restored
+            session = self._restore()
+            self.has_values = True
+        return session
+
+    def _go_on(self) -> Any:
+        """Returns a session if all variables have values, or None."""
+        scaffold = self.scaffold
+        session = tf1.Session(self.config.master, config=self.config.session_config)
+        with contextlib.ExitStack() as stack:
+            stack.callback(session.close)
+            if session.run(scaffold.ready_for_local_init_op).size:
+                return None
+            session.run(scaffold.local_init_op)
+            if session.run(scaffold.ready_op).size:
+                return None
+            stack.pop_all()
+        return session
+
+    def _restore(self) -> Any:
+        """Returns a session with variables of the latest checkpoint, or initialized ones."""
+        directory = self.config.model_dir
         assert directory is not None  # set by the estimator
         latest = state_file.find_latest(directory)
         creator = tf1.train.ChiefSessionCreator(
-            self._scaffold,
-            self._config.master,
-            self._config.session_config,
+            self.scaffold,
+            self.config.master,
+            self.config.session_config,
             checkpoint_filename_with_path=latest,
         )
         session = creator.create_session()
-        if self._run_first is not None:
-            self._run_first(session)
+        if self.run_first is not None:
+            self.run_first(session)
         if latest is not None:
             # The saver deletes the oldest of these.
             state = state_file.read(directory)
-            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+            self.scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
         return session
 
 

@@ -110,21 +110,15 @@ class EmbeddingConfigSpec(_EmbeddingSpecFields):
         tensor_core_below: int | None = None,
     ) -> EmbeddingConfigSpec:
         """Checks the values; see the class."""
-        argument_rules.check("EmbeddingConfigSpec", locals())
+        given = locals()
+        argument_rules.check("EmbeddingConfigSpec", given)
         on_embedding_core, on_tensor_core = _split_columns(feature_columns, tensor_core_below)
-        spec = super().__new__(
-            cls,
-            feature_columns=on_embedding_core,
-            tensor_core_feature_columns=on_tensor_core,
-            optimization_parameters=optimization_parameters,
-            clipping_limit=clipping_limit,
-            pipeline_execution_with_tensor_core=pipeline_execution_with_tensor_core,
-            experimental_gradient_multiplier_fn=experimental_gradient_multiplier_fn,
-            feature_to_config_dict=feature_to_config_dict,
-            table_to_config_dict=table_to_config_dict,
-            partition_strategy=partition_strategy,
-            profile_data_directory=profile_data_directory,
-        )
+        columns = {
+            "feature_columns": on_embedding_core,
+            "tensor_core_feature_columns": on_tensor_core,
+        }
+        fields = {name: given.get(name) for name in cls._fields} | columns
+        spec = super().__new__(cls, **fields)
         spec.tensor_core_below = tensor_core_below
         _check_spec(spec)
         return spec

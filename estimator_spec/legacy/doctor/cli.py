@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `python -m estimator_spec doctor [SCRIPT | -m MODULE]`.
+"""Command line: `python -m estimator_spec doctor [SCRIPT | SAVED_MODEL | -m MODULE]`.
 
-Exit status: 0 if nothing is wrong, 1 if there is a problem or the script has a name that `run`
-refuses, 2 for an error in the command line.
+Exit status: 0 if nothing is wrong, 1 if there is a problem, the script has a name that `run`
+refuses or the model an op that TensorFlow can't run, 2 for an error in the command line.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -19,6 +20,7 @@ from estimator_spec.legacy.doctor.breakages import Level, Misfit, diagnose
 from estimator_spec.legacy.doctor.installation import SHOWN, Installation, read_installation
 from estimator_spec.legacy.doctor.script_names import ScriptNames, read_names
 from estimator_spec.legacy.program_source.program_files import StartedProgram
+from estimator_spec.saved_models import cli as saved_models_cli
 from tpu_columns.kernels import libraries
 
 # Names and files of a program that are listed; `run --check` has all.
@@ -81,6 +83,11 @@ def _failed_start() -> Iterator[Misfit]:
         yield Misfit(Level.PROBLEM, "tensorflow", text, "install it anew")
 
 
+def _is_saved_model(path: str) -> bool:
+    names = ("saved_model.pb", "saved_model.pbtxt")
+    return any(os.path.isfile(os.path.join(path, name)) for name in names)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Prints the diagnosis and returns the exit status.
 
@@ -92,7 +99,9 @@ def main(arguments: Sequence[str]) -> int:
         "Finds versions that don't fit together, known breakages, and their cures.",
         "exit status: 0 nothing is wrong, 1 a problem or a refused name, 2 error",
     )
-    parser.add_argument("script", nargs="?", help="a program whose old names are checked, too")
+    parser.add_argument(
+        "script", nargs="?", help="a program whose old names are checked, or a SavedModel"
+    )
     parser.add_argument("-m", dest="module", help="the same, for a module, as `python -m` runs it")
     parser.add_argument(
         "--start", action="store_true", help="import TensorFlow, too, and say if that fails"
@@ -101,6 +110,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(list(arguments))
     if None not in (options.script, options.module):
         parser.error("give SCRIPT or -m MODULE, not both")
+    if options.script is not None and _is_saved_model(options.script):
+        wanted = ["--json"] if options.json else []
+        return saved_models_cli.main(["check", options.script, *wanted])
     shown_name, program = options.script or "", None
     if options.script is not None:
         program = StartedProgram(options.script)

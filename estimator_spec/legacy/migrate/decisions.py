@@ -9,13 +9,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from estimator_spec.legacy.migrate.handling import handling_of
 from estimator_spec.legacy.migrate.program import Binding, BoundUse, Form, ParsedModule, Unfollowed
 from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.migrate.rule import Replacement
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate, OldName, find
-from estimator_spec.legacy.program_source.places import Places
 
 # What `pip` installs for a library.
 _PACKAGES = {"tf_slim": "'tpu-columns[contrib]'", "tensorboard": "tensorboard"}
@@ -41,6 +39,11 @@ class Decisions:
     # Uses in spans that the edits of a rule replace.
     replaced: set[int] = field(default_factory=set)
 
+    @property
+    def gone(self) -> set[int]:
+        """Bindings whose import goes, or becomes another statement."""
+        return {*self.dropped, *self.renamed, *self.assigned}
+
 
 class Decider:
     """Decisions about the old names of a program.
@@ -61,8 +64,8 @@ class Decider:
         self._program = program
         self._rules = rules
         self._replacements = replacements
-        self._places = Places(program.source)
-        self._handling = handling_of(program)
+        self._places = program.places
+        self._handling = program.handling
         self._plan = Decisions()
         self._missing: set[int] = set()  # bindings of imports that fail, as the program expects
         annotations = _annotations(program.tree)

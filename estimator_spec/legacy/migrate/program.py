@@ -7,9 +7,13 @@ import ast
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from estimator_spec.legacy import old_names
+from estimator_spec.legacy.handling import Handling
 from estimator_spec.legacy.program_source.names import ROOTS as ROOTS
+from estimator_spec.legacy.program_source.places import Places
 
 NO_LITERAL = object()
 
@@ -42,6 +46,7 @@ class Statement:
         indent: the white space before it.
         is_alone: no other statement is on its lines.
         block: number of the block that it is in; 0 is the module.
+        block_size: number of statements in it; 0 for the module, which may have none left.
     """
 
     start: int
@@ -49,6 +54,7 @@ class Statement:
     indent: str
     is_alone: bool
     block: int
+    block_size: int
 
 
 @dataclass(frozen=True)
@@ -220,6 +226,22 @@ class ParsedModule:
     mains: Mapping[ModuleApi, tuple[str, ...]] = field(default_factory=dict)
     starts: bool = True
     left: frozenset[str] = frozenset()
+
+    @cached_property
+    def places(self) -> Places:
+        """Lines and columns of the offsets in the source, and offsets of the tree's nodes."""
+        return Places(self.source)
+
+    @cached_property
+    def handling(self) -> Handling:
+        """The code for missing names; places are offsets in the source."""
+        names = {use.node: use.names[0] for use in self.uses}
+
+        def is_there(full: str) -> bool:
+            # Of a removed module the migrated program has the restored names.
+            return old_names.find(full.rpartition(".")[0], False) is not None
+
+        return Handling(self.tree, lambda node: names.get(node, ""), is_there, self.places.span)
 
     def import_of(self, binding: int) -> int:
         """Returns the index of the import that a binding, or what it is an alias of, is one of."""

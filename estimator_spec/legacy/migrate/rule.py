@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
 from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.old_names import Fate, present_name
-from estimator_spec.legacy.program_source.places import Places
 
 
 class MigrationTarget(enum.Enum):
@@ -100,11 +99,9 @@ class MigrationRule:
 
     def findings(self, program: ParsedModule, target: MigrationTarget) -> Iterator[Finding]:
         """Yields the lines of the report on a program."""
-        places = list(self.places(program, target))
-        if places:
-            in_source = Places(program.source)
-        for offset, reason in places:
-            yield Finding(*in_source.position(offset), self.name, reason, self.guide, self.kind)
+        for offset, reason in self.places(program, target):
+            place = program.places.position(offset)
+            yield Finding(*place, self.name, reason, self.guide, self.kind)
 
 
 def report(

@@ -8,7 +8,6 @@ from functools import cached_property
 
 from estimator_spec.legacy.migrate.program import ParsedModule
 from estimator_spec.legacy.old_names import present_name
-from estimator_spec.legacy.program_source.places import Places
 from estimator_spec.legacy.program_source.scopes import names_bound_by
 
 
@@ -16,7 +15,7 @@ class SourceTree:
     """The syntax tree of a program."""
 
     def __init__(self, program: ParsedModule) -> None:
-        self._places = Places(program.source)
+        self._places = program.places
         self._tree = program.tree
         self._uses = {use.node: use.names[0] for use in program.uses if len(set(use.names)) == 1}
 

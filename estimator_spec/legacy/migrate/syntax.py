@@ -136,7 +136,8 @@ class _Maker:
             for pair in itertools.pairwise(siblings[max(at - 1, 0) : at + 2])
         )
         indent = "" if before.strip() else before
-        self._statements.append(Statement(start, end, indent, is_alone, block))
+        block_size = len(siblings) if block else 0
+        self._statements.append(Statement(start, end, indent, is_alone, block, block_size))
         self._of_statement[node] = len(self._statements) - 1
         return len(self._statements) - 1
 

@@ -28,8 +28,8 @@ HARMLESS = frozenset({"bool", "dir", "hasattr", "id", "isinstance", "print", "re
 class Reader(States):
     """Reads expressions and simple statements."""
 
-    def __init__(self, names: ModuleNames, followed: frozenset[str]) -> None:
-        super().__init__(names, followed)
+    def __init__(self, names: ModuleNames) -> None:
+        super().__init__(names)
         self._of_several: list[tuple[Chain, Scope]] = []  # chains of names that scopes share
         self._clause: ast.AST = self._statement
         self._string: ast.JoinedStr | None = None
@@ -62,7 +62,7 @@ class Reader(States):
             module = alias.name if is_root else self._names.neighbours.find(0, alias.name)
             local, _, _ = alias.name.partition(".")
             found = self._define(alias, alias.asname or local)
-            if found is not None and module is not None:
+            if module is not None:
                 if not alias.asname:
                     own = None if is_root else self._names.neighbours.find(0, local)
                     module = local if is_root else own or local
@@ -82,8 +82,6 @@ class Reader(States):
             stars = neighbours.starred(own) if own is not None and alias.name == "*" else ()
             for name in stars or (alias.name,):
                 found = self._define(alias, alias.asname or name)
-                if found is None:
-                    continue
                 if is_root:
                     value = Value(f"{module}.{name}", False, module == "tensorflow")
                     found.values = (value,)
@@ -100,15 +98,14 @@ class Reader(States):
         chain = self._names.chains[-1] if len(self._names.chains) > before else None
         target = node.targets[0]
         if len(node.targets) == 1 and isinstance(target, ast.Name):
-            outcomes = self._evaluate(node.value) if target.id in self._followed else None
+            outcomes = self._evaluate(node.value)
             found = self._define(target, target.id)
-            if found is not None:
-                found.test = None if outcomes is None else Test(outcomes)
-                if node.value in self._names.restored:
-                    self._names.restored.add(target)
-                if chain is not None and chain.nodes[-1] is node.value:
-                    found.alias = chain
-                    self._names.definitions.append(found)
+            found.test = None if outcomes is None else Test(outcomes)
+            if node.value in self._names.restored:
+                self._names.restored.add(target)
+            if chain is not None and chain.nodes[-1] is node.value:
+                found.alias = chain
+                self._names.definitions.append(found)
             return
         for target in node.targets:
             self._visit(target)

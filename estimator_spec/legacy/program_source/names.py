@@ -12,7 +12,10 @@ from estimator_spec.legacy.program_source.scopes import Scopes
 from estimator_spec.legacy.program_source.versions import Constant
 
 # Packages whose names are followed.
-ROOTS = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns", "tf_keras")
+ROOTS = (
+    *("tensorflow", "tensorflow_estimator", "tensorflow_model_analysis"),
+    *("estimator_spec", "tpu_columns", "tf_keras"),
+)
 
 
 class Value(NamedTuple):
@@ -85,7 +88,7 @@ class Recorded:
         self._starred: dict[str, tuple[str, ...]] = {}
 
     def close(self) -> None:
-        """Forgets the others; what wasn't asked for isn't there."""
+        """Forgets the other modules: from now on only earlier questions have answers."""
         self._of = None
 
     def found(self) -> set[str]:
@@ -143,7 +146,7 @@ class Chain:
 
     Attributes:
         nodes: the name and the attributes around it.
-        definitions: what may have bound the name there; none for names that aren't followed.
+        definitions: what may have bound the name there.
         is_bound: whether any statement binds the name.
         statement: the statement or clause that it is in.
         string: the f-string that it is in, or None.
@@ -191,7 +194,7 @@ class ModuleNames:
         tree: its syntax tree.
         scopes: its scopes.
         neighbours: the other modules of the program.
-        definitions: what binds followed names, in the order of the flow.
+        definitions: what binds names of `ROOTS`, or is an alias, in the order of the flow.
         chains: the dotted expressions.
         exports: what the names of the module are bound to when it has run.
         calls: calls.
@@ -215,6 +218,11 @@ class ModuleNames:
     restored: set[ast.AST] = field(default_factory=set)
     _known: dict[Definition, Values] = field(default_factory=dict)
 
+    def starred(self, statement: ast.ImportFrom) -> Iterable[str]:
+        """Returns the names that `from module import *` binds; none if it isn't the program's."""
+        own = self.neighbours.find(statement.level, statement.module or "")
+        return () if own is None else self.neighbours.starred(own)
+
     def values(self, definition: Definition) -> Values:
         """Returns what a statement may bind its name to."""
         if definition.alias is None:
@@ -227,9 +235,11 @@ class ModuleNames:
             self._known[definition] = (*dict.fromkeys(found), *((None,) if is_other else ()))
         return self._known[definition]
 
-    def forget_values(self) -> None:
-        """Forgets values of aliases that were read before the flow was known."""
+    def reread_values(self) -> None:
+        """Reads the values of aliases again, some of which were read before the flow was known."""
         self._known.clear()
+        for definition in self.definitions:  # one after the other, not by recursion
+            self.values(definition)
 
     def meanings(self, chain: Chain) -> tuple[list[Meaning], bool]:
         """Returns the full names of `ROOTS` that an expression may have.

@@ -25,7 +25,10 @@ from typing import NamedTuple
 from estimator_spec.legacy.program_source import syntax_advice
 
 # Packages that a command provides, whatever the path has, with the names that they lack today.
-PROVIDED = ("tensorflow", "tensorflow_estimator", "estimator_spec", "tpu_columns")
+PROVIDED = (
+    *("tensorflow", "tensorflow_estimator", "tensorflow_model_analysis"),
+    *("estimator_spec", "tpu_columns"),
+)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class _Predicting(Estimator):
 
 
 class Classifier(_Predicting):
-    """An estimator of classes."""
+    """Methods of the estimators that classify."""
 
     def predict_classes(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the likeliest class of each example; takes the arguments of `_predict_one`."""
@@ -65,10 +65,10 @@ class Classifier(_Predicting):
 
 
 class Regressor(_Predicting):
-    """An estimator of numbers."""
+    """Methods of the estimators of regressions."""
 
     def predict_scores(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns the number of each example; takes the arguments of `_predict_one`."""
+        """Returns the predicted number of each example; takes the arguments of `_predict_one`."""
         return self._predict_one(PredictionKey.SCORES, *args, **kwargs)
 
     def _predict_main(self, *args: Any) -> Any:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import os
@@ -92,7 +93,6 @@ class Experiment:
             self.min_eval_frequency = self.local_eval_frequency
         if self.min_eval_frequency is None:
             self.min_eval_frequency = 1
-        self._strategies: list[ExportStrategy] = []
         self.reset_export_strategies(self.export_strategies)
 
     def reset_export_strategies(self, new_export_strategies: Any = None) -> list[ExportStrategy]:
@@ -116,8 +116,8 @@ class Experiment:
         names = [strategy.name for strategy in strategies]
         if len(set(names)) < len(names):
             raise ValueError(f"`export_strategies` must have unique names. Got {names}.")
-        old, self._strategies = self._strategies, strategies
-        return old
+        old, self.export_strategies = self.export_strategies, strategies
+        return old  # type: ignore[no-any-return]
 
     def extend_train_hooks(self, additional_hooks: Iterable[Any]) -> None:
         """Adds hooks to those of training.
@@ -236,10 +236,25 @@ class Experiment:
                 returns whether to go on.
             name: suffix of the summaries' directory.
         """
-        self._evaluate_continuously(
-            *(self.eval_input_fn, name, delay_secs, throttle_delay_secs),
-            *(evaluate_checkpoint_only_once, continuous_eval_predicate_fn),
-        )
+        time.sleep(self.eval_delay_secs if delay_secs is None else delay_secs)
+        throttle = throttle_delay_secs
+        if throttle is None:
+            throttle = self.continuous_eval_throttle_secs
+        goes_on = continuous_eval_predicate_fn
+        found: Any = None
+        previous: str | None = None
+        while goes_on is None or goes_on(found):
+            start = time.monotonic()
+            checkpoint = tf.train.latest_checkpoint(self.estimator.model_dir)
+            is_known = evaluate_checkpoint_only_once and checkpoint == previous
+            if checkpoint is not None and not is_known:
+                found = self._evaluate(self.eval_input_fn, name, checkpoint)
+                self._export(found, checkpoint)
+                previous = checkpoint
+                step = int(found[tf1.GraphKeys.GLOBAL_STEP])
+                if self.train_steps is not None and step >= self.train_steps:
+                    return
+            time.sleep(max(throttle - (time.monotonic() - start), 0))
 
     def continuous_eval_on_train_data(
         self,
@@ -249,9 +264,10 @@ class Experiment:
         name: str = "continuous_on_train_data",
     ) -> None:
         """Does what `continuous_eval` does, on the input of training."""
-        self._evaluate_continuously(
-            *(self.train_input_fn, name, delay_secs, throttle_delay_secs),
-            *(True, continuous_eval_predicate_fn),
+        on_train_data = copy.copy(self)
+        on_train_data.eval_input_fn = self.train_input_fn
+        on_train_data.continuous_eval(
+            delay_secs, throttle_delay_secs, True, continuous_eval_predicate_fn, name
         )
 
     def run_std_server(self) -> None:
@@ -317,33 +333,8 @@ class Experiment:
             strategy.export(
                 self.estimator, os.path.join(folder, strategy.name), checkpoint_path, eval_result
             )
-            for strategy in self._strategies
+            for strategy in self.export_strategies
         ]
-
-    def _evaluate_continuously(
-        self,
-        input_fn: Callable[..., Any],
-        name: str,
-        delay_secs: float | None,
-        throttle_secs: float | None,
-        only_once: bool,
-        goes_on: Callable[[Any], bool] | None,
-    ) -> None:
-        time.sleep(self.eval_delay_secs if delay_secs is None else delay_secs)
-        throttle = self.continuous_eval_throttle_secs if throttle_secs is None else throttle_secs
-        found: Any = None
-        previous: str | None = None
-        while goes_on is None or goes_on(found):
-            start = time.monotonic()
-            checkpoint = tf.train.latest_checkpoint(self.estimator.model_dir)
-            if checkpoint is not None and not (only_once and checkpoint == previous):
-                found = self._evaluate(input_fn, name, checkpoint)
-                self._export(found, checkpoint)
-                previous = checkpoint
-                step = int(found[tf1.GraphKeys.GLOBAL_STEP])
-                if self.train_steps is not None and step >= self.train_steps:
-                    return
-            time.sleep(max(throttle - (time.monotonic() - start), 0))
 
 
 class _EvaluateAndExport(tf1.train.CheckpointSaverListener):

@@ -174,7 +174,7 @@ class Head(abc.ABC):
 
 
 class _Classes(Head):
-    """A head of classes."""
+    """Base of the classification heads."""
 
     def __init__(self, head: Any, label_keys: Any, *names: str | None) -> None:
         super().__init__(head, *names)
@@ -220,7 +220,7 @@ class _Classes(Head):
 
 
 class BinaryHead(_Classes):
-    """A head of two classes, with one logit."""
+    """A classification head for two classes, with one logit."""
 
     scope = "binary_logistic_head"
     problem_type = ProblemType.LOGISTIC_REGRESSION
@@ -254,14 +254,14 @@ class BinaryHead(_Classes):
 
 
 class MultiClassHead(_Classes):
-    """A head of more than two classes."""
+    """A classification head for more than two classes."""
 
     scope = "multi_class_head"
     problem_type = ProblemType.CLASSIFICATION
 
 
 class RegressionHead(Head):
-    """A head of numbers."""
+    """A regression head."""
 
     scope = "regression_head"
     problem_type = ProblemType.LINEAR_REGRESSION
