@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import statistics
 import subprocess
 import sys
@@ -79,7 +80,8 @@ _NOTES = (
     "Medians of alternating processes; ratios are those of a round, with the smallest and largest. "
     "Reading is measured in time of one core, where TensorFlow {} runs `tf.function(preprocess)`; "
     "predictions and steps, with their reading, in time of the whole machine, of which torch has "
-    "one thread. All read arrays in memory."
+    "one thread. All read arrays in memory. The machine has {} cores; {:.1f} other processes ran "
+    "before."
 )
 
 
@@ -238,8 +240,14 @@ def measure(name: str, folder: Path, python: str, rounds: int) -> list[dict[str,
     return found
 
 
-def page(results: dict[str, list[dict[str, list[float]]]], command: str) -> str:
-    """Returns the page of the figures."""
+def page(results: dict[str, list[dict[str, list[float]]]], command: str, load: float) -> str:
+    """Returns the page of the figures.
+
+    Args:
+        results: figures of both sides by workload.
+        command: what measured them.
+        load: number of processes that ran before.
+    """
     import tensorflow as tf
 
     from estimator_spec.core.common import terminal
@@ -272,18 +280,18 @@ def page(results: dict[str, list[dict[str, list[float]]]], command: str) -> str:
 
 {terminal.markdown_table(header, rows)}
 
-{textwrap.fill(_NOTES.format(tf.__version__), 160)}
+{textwrap.fill(_NOTES.format(tf.__version__, os.cpu_count(), load), 160)}
 """
 
 
 def report(python: str, rounds: int, output: str | None) -> None:
     """Measures all workloads, and prints their page, or writes it."""
-    results = {}
+    results, load = {}, os.getloadavg()[0]
     for name in WORKLOADS:
         with tempfile.TemporaryDirectory() as folder:
             results[name] = measure(name, Path(folder), python, rounds)
     options = f"--without-tensorflow PYTHON --rounds {rounds}"
-    text = page(results, f"python benchmarks/keras_columns.py {options} --output {output}")
+    text = page(results, f"python benchmarks/keras_columns.py {options} --output {output}", load)
     if output is None:
         print(text)
     else:

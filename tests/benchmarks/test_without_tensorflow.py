@@ -28,7 +28,7 @@ def test_the_page_says_which_goals_are_met():
     results = {"census": [{**old, "start": [9.0]}, {**new, "start": [2.0]}]}
     rows = [
         [cell.strip() for cell in line.split("|")[2:-1]]
-        for line in without_tensorflow.page(results, "the command").splitlines()
+        for line in without_tensorflow.page(results, "the command", 0.0).splitlines()
         if line.startswith("| `census`")
     ]
     assert [row[-3:] for row in rows] == [
