@@ -46,14 +46,26 @@ def rows_a_second(read: Callable[[Any], Any], given: list[Any], size: int) -> fl
     return statistics.median(found[1:])
 
 
-def milliseconds(call: Callable[[Any], Any], given: list[Any]) -> float:
-    """Returns the median time of a call after the first ones."""
+def times(name: str, call: Callable[[Any], Any], given: list[Any]) -> dict[str, float]:
+    """Returns the median milliseconds of a call after the first ones, and of the processor's time.
+
+    Args:
+        name: of the figure.
+        call: what is measured.
+        given: arguments of the calls.
+    """
     found = []
     for each in given:
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         call(each)
-        found.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(found[WARM_UP:])
+        found.append((time.perf_counter() - start, time.process_time() - cpu))
+    return medians(name, found)
+
+
+def medians(name: str, found: list[tuple[float, float]]) -> dict[str, float]:
+    """Returns the median milliseconds of pairs of seconds, without the first ones."""
+    wall, cpu = (1e3 * statistics.median(each) for each in zip(*found[WARM_UP:], strict=True))
+    return {name: wall, f"{name} cpu": cpu}
 
 
 def measure(what: str, folder: Path) -> dict[str, float]:
@@ -68,10 +80,13 @@ def measure(what: str, folder: Path) -> dict[str, float]:
             given = [each for each, _ in batches(features, labels, size)]
             found[str(size)] = rows_a_second(reading.preprocess, given, size)
         return found
+    import torch
+
     import model
     import reading
     import steps
 
+    torch.set_num_threads(1)  # the layers are small: threads wait for each other
     trained = model.load_model()
     if what == "start":
         steps.predict(trained, {key: value[:1] for key, value in features.items()})
@@ -79,14 +94,14 @@ def measure(what: str, folder: Path) -> dict[str, float]:
     size, number = int(sys.argv[3]), int(sys.argv[4])
     given = [*batches(features, labels, size)]
     given = (given * (number // len(given) + 1))[:number]
-    found = {"predict": milliseconds(lambda each: steps.predict(trained, each[0]), given)}
+    found = times("predict", lambda each: steps.predict(trained, each[0]), given)
     rules = model.load_optimizers(trained)
     trained.train()
 
     def train(batch: Any) -> None:
         steps.train_step(trained, rules, steps.as_tensors(reading.training_batch(*batch)))
 
-    return found | {"train": milliseconds(train, given)}
+    return found | times("train", train, given)
 
 
 if __name__ == "__main__":

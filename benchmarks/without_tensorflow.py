@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import statistics
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from training_time import clocks
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (512, 4096)
-STEPS = 300
+STEPS, INTERVAL = 300, 50
 
 
 class Workload(NamedTuple):
@@ -68,7 +69,9 @@ class Figure(NamedTuple):
 FIGURES = (
     *(Figure(str(n), f"reading, batch {n:,}: rows a second", 0.6, True) for n in SIZES),
     Figure("predict", "predictions of a batch: ms", 1.0),
+    Figure("predict cpu", "… processor time of all threads: ms", 1.0),
     Figure("train", "training step: ms", 1.5),
+    Figure("train cpu", "… processor time of all threads: ms", 1.5),
     Figure("start", "process that predicts an example: s", 2.5),
 )
 
@@ -76,8 +79,9 @@ FIGURES = (
 _NOTES = (
     "Medians of alternating processes; ratios are those of a round, with the smallest and largest. "
     "Reading is measured in time of one core, where TensorFlow {} runs `tf.function(preprocess)`; "
-    "predictions and steps, with their reading, in time of the whole machine. All read arrays in "
-    "memory."
+    "predictions and steps, with their reading, in time of the whole machine, of which torch has "
+    "one thread. All read arrays in memory. The machine has {} cores; {:.1f} other processes ran "
+    "before."
 )
 
 
@@ -126,7 +130,7 @@ def make(name: str, folder: Path) -> tuple[Any, Any]:
         dnn_feature_columns=deep,
         dnn_hidden_units=units,
         config=estimator_spec.RunConfig(
-            save_checkpoints_steps=10**6, save_summary_steps=None, log_step_count_steps=50
+            save_checkpoints_steps=10**6, save_summary_steps=None, log_step_count_steps=INTERVAL
         ),
     )
     return estimator, input_fn
@@ -188,19 +192,18 @@ def run_estimator(name: str, folder: Path) -> dict[str, float]:
     def features() -> Any:
         return input_fn().map(lambda x, y: x).repeat().take(number)
 
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     for _ in estimator.predict(features, yield_single_examples=False):
-        times.append(time.perf_counter() - start)
-        start = time.perf_counter()
+        times.append((time.perf_counter() - start, time.process_time() - cpu))
+        start, cpu = time.perf_counter(), time.process_time()
     log = clocks.SpeedLog()
     logger = logging.getLogger("tensorflow")
     logger.setLevel(logging.INFO)
     logger.addHandler(log)
     estimator.train(lambda: input_fn().repeat(), steps=STEPS)
-    return {
-        "predict": 1e3 * statistics.median(times[torch_side.WARM_UP :]),
-        "train": statistics.median(log.milliseconds()),
-    }
+    steps = (log.milliseconds(), log.cpu_milliseconds(INTERVAL))
+    wall, cpu = map(statistics.median, steps)
+    return torch_side.medians("predict", times) | {"train": wall, "train cpu": cpu}
 
 
 def predict_once(name: str, folder: Path) -> dict[str, float]:
@@ -237,8 +240,14 @@ def measure(name: str, folder: Path, python: str, rounds: int) -> list[dict[str,
     return found
 
 
-def page(results: dict[str, list[dict[str, list[float]]]], command: str) -> str:
-    """Returns the page of the figures."""
+def page(results: dict[str, list[dict[str, list[float]]]], command: str, load: float) -> str:
+    """Returns the page of the figures.
+
+    Args:
+        results: figures of both sides by workload.
+        command: what measured them.
+        load: number of processes that ran before.
+    """
     import tensorflow as tf
 
     from estimator_spec.core.common import terminal
@@ -271,18 +280,18 @@ def page(results: dict[str, list[dict[str, list[float]]]], command: str) -> str:
 
 {terminal.markdown_table(header, rows)}
 
-{textwrap.fill(_NOTES.format(tf.__version__), 160)}
+{textwrap.fill(_NOTES.format(tf.__version__, os.cpu_count(), load), 160)}
 """
 
 
 def report(python: str, rounds: int, output: str | None) -> None:
     """Measures all workloads, and prints their page, or writes it."""
-    results = {}
+    results, load = {}, os.getloadavg()[0]
     for name in WORKLOADS:
         with tempfile.TemporaryDirectory() as folder:
             results[name] = measure(name, Path(folder), python, rounds)
     options = f"--without-tensorflow PYTHON --rounds {rounds}"
-    text = page(results, f"python benchmarks/keras_columns.py {options} --output {output}")
+    text = page(results, f"python benchmarks/keras_columns.py {options} --output {output}", load)
     if output is None:
         print(text)
     else:
