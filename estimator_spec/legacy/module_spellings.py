@@ -45,11 +45,13 @@ ROOTS: dict[str, tuple[str, ...]] = {
     ),
     "tpu_py": ("tensorflow.python.tpu", "tensorflow.contrib.tpu.python.tpu"),
     "tf_py": ("tensorflow.python",),
+    "examples": ("tensorflow.examples",),
 }
 
 # Removed modules and packages, which an installation creates. All other modules of the table are
 # TensorFlow's own; single names are added to them.
 REMOVED = (
+    "tensorflow.examples",
     "tensorflow.estimator",
     "tensorflow.compat.v1.estimator",
     "tensorflow.compat.v2.estimator",
