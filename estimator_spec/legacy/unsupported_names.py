@@ -132,8 +132,9 @@ UNSUPPORTED = parse_table(
     [It went with the Estimator of TensorFlow 2.15. Leave it out.]
     tpu_py: async_checkpoint session_support tpu_embedding_gradient
 
-    [It was a part of TensorFlow's repository. Load the digits by tf.keras.datasets.mnist.]
-    tf.examples.tutorials: mnist
+    [It was a network of a tutorial in TensorFlow's repository. Copy mnist.py from TensorFlow \
+     1.15's sources; input_data is restored.]
+    tf.examples.tutorials.mnist: mnist
 
     [It was a part of TensorFlow's repository. Copy it from TensorFlow 1.15's sources.]
     tf: examples
@@ -157,9 +158,6 @@ UNSUPPORTED = parse_table(
 
     [Use tf.profiler.experimental, whose Profile, start and stop do the same.]
     tf_py.eager.profiler: *
-
-    [Install tensorflow-gcs-config: tensorflow_gcs_config.configure_gcs(credentials=...).]
-    contrib.cloud: configure_gcs
 
     [{_TF_SLIM}.slim leads to it then.]
     contrib.slim: *
@@ -200,8 +198,8 @@ UNSUPPORTED = parse_table(
     [Look for it in tf.image and tf.raw_ops.]
     contrib.image: *
 
-    [Copy the preprocessor from TensorFlow 1.15's sources, which need NumPy only, or use \
-     tf.keras.layers.TextVectorization.]
+    [It is read from columns now: tf.feature_column.categorical_column_with_vocabulary_list, or \
+     tf.keras.layers.StringLookup.]
     learn.preprocessing: *
 
     [Load the data by tf.keras.datasets or sklearn.datasets.]
@@ -223,13 +221,108 @@ UNSUPPORTED = parse_table(
      estimator_spec.Estimator.]
     contrib.learn: *
 
-    [Copy the function from TensorFlow 1.15's sources; TensorFlow Addons had some of them.]
-    contrib.opt contrib.crf contrib.seq2seq: *
+    [Use an optimizer of tf.compat.v1.train, or copy it from TensorFlow 1.15's sources.]
+    contrib.opt: *
+
+    [Copy the function from TensorFlow 1.15's sources; the others of contrib.crf are restored.]
+    contrib.crf: *
+
+    [Decode in a loop of your own (tf.while_loop) with tf.compat.v1.nn.rnn_cell and \
+     tf.keras.layers.Attention, or copy it from TensorFlow 1.15's sources: no library has it.]
+    contrib.seq2seq contrib.legacy_seq2seq: *
 
     [Use the package tensorflow_model_optimization (with Keras).]
     contrib.quantize: *
 
-    [tensorflow.contrib ended with TensorFlow 1.15.]
+    [Use tf.signal, whose names are those of TensorFlow 1.15's.]
+    contrib.signal: *
+
+    [Use model.save(path, save_format='tf') of Keras 2, and tf.keras.models.load_model.]
+    contrib.saved_model: load_keras_model save_keras_model
+
+    [Use tf.saved_model.load, and the signatures of what it returns.]
+    contrib.saved_model contrib.session_bundle: *
+
+    [Use tf.compat.v1.profiler, or tf.profiler.experimental.]
+    contrib.tfprof contrib.stat_summarizer contrib.memory_stats: *
+
+    [Use eager execution's own names: tf.GradientTape, tf.function, tf.Variable, tf.data.Dataset, \
+     tf.train.Checkpoint, tf.keras.Model.]
+    contrib.eager: *
+
+    [Set credentials in the environment: GOOGLE_APPLICATION_CREDENTIALS.]
+    contrib.cloud: *
+
+    [Use tensorflow_io, which has readers of it.]
+    contrib.bigtable contrib.ffmpeg contrib.hadoop contrib.ignite contrib.kafka contrib.kinesis \
+      contrib.libsvm:
+      *
+
+    [Use tf.keras.layers.LSTM or GRU: they run cuDNN's kernels where they can.]
+    contrib.cudnn_rnn: *
+
+    [Use tf.random.stateless_uniform and its kin.]
+    contrib.stateless: *
+
+    [Use tf.mixed_precision or tf.keras.mixed_precision.]
+    contrib.mixed_precision: *
+
+    [Use tf.distribute.cluster_resolver.]
+    contrib.cluster_resolver: *
+
+    [Use tensorflow.python.compiler.tensorrt, or NVIDIA's own converters.]
+    contrib.tensorrt: *
+
+    [Jit-compile by tf.function(jit_compile=True).]
+    contrib.compiler: *
+
+    [Use tf.compat.v1.train.Optimizer and its subclasses, or tf.keras.optimizers.]
+    contrib.optimizer_v2: *
+
+    [Use tensorflow_model_optimization for pruning (with Keras).]
+    contrib.model_pruning: *
+
+    [Use scipy.integrate, or tensorflow_probability's tfp.math.ode.]
+    contrib.integrate: *
+
+    [Use tensorflow_probability's tfp.mcmc.]
+    contrib.bayesflow: *
+
+    [Use scikit-learn's approximations of kernels: sklearn.kernel_approximation.]
+    contrib.kernel_methods: *
+
+    [Use tf.linalg, or scipy.sparse.linalg.]
+    contrib.solvers: *
+
+    [Use the package tfco, tensorflow_constrained_optimization.]
+    contrib.constrained_optimization: *
+
+    [Use xarray, or tensors without labels.]
+    contrib.labeled_tensor: *
+
+    [Use tf.text, or an n-gram model of your own: contrib.text had the skip-gram ops only.]
+    contrib.text: *
+
+    [Use tf.function's tracing to build changed graphs; no library edits graphs any more.]
+    contrib.copy_graph contrib.graph_editor contrib.meta_graph_transform: *
+
+    [Use tf.io.decode_proto and tf.io.encode_proto.]
+    contrib.proto: *
+
+    [Use tf.nn and tf.compat.v1.nn.]
+    contrib.nn contrib.fused_conv contrib.grid_rnn contrib.recurrent: *
+
+    [Use tf.compat.v1.summary, or tf.summary in eager programs.]
+    contrib.summary: *
+
+    [Use tf.train.Checkpoint.]
+    contrib.checkpoint: *
+
+    [Use tf.nondifferentiable_batch_function, or batch in what serves the model.]
+    contrib.batching: *
+
+    [Nothing today has its place: leave it out if nothing uses it, or copy it from TensorFlow \
+     1.15's sources.]
     contrib: *
     """
 )

@@ -59,11 +59,6 @@ def remaining(source: str) -> list[str]:
             ["2:5 tensorflow.data.experimental.latency_stats"],
         ),
         (
-            "from tensorflow.examples.tutorials.mnist import input_data\n"
-            "input_data.read_data_sets('data')\n",
-            ["1:1 tensorflow.examples.tutorials.mnist.input_data"],
-        ),
-        (
             "def f():\n    from tensorflow.compat.v1.data.experimental import StatsOptions\n",
             ["2:5 tensorflow.compat.v1.data.experimental.StatsOptions"],
         ),
