@@ -174,7 +174,7 @@ def test_tables_of_a_specification(tmp_path):
     spec = EmbeddingConfigSpec(columns, AdagradParameters(0.1, 0.2))
     conversion = to_torch(spec, tmp_path / "adagrad", prefix)
     text = (tmp_path / "adagrad" / "model.py").read_text(encoding="utf-8")
-    assert text.count("learning_rate=0.1, initial_accumulator_value=0.2, epsilon=0.0") == 2
+    assert text.count("initial_accumulator_value=0.2,") == 2
     slots = tensors.read(tmp_path / "adagrad" / "optimizer.safetensors")
     reader = tf.train.load_checkpoint(prefix)
     for name, stored in conversion.variables.items():
