@@ -24,6 +24,7 @@ TensorFlow):
     nox -s docs            the documentation site, in build/site
     nox -s browser         the pages of `plan` in headless Chromium
     nox -s manifests       the manifests of clusters, against the published schemas
+    nox -s engines         the recipes of examples/engines, on Ray and on Spark
     nox -s goals           the page of goals, against the measurements that it shows
     nox -s neighbours      packages that use the Estimator, in their newest versions
     nox -s without_tensorflow -- 200    programs without TensorFlow, of 200 random models: Keras on
@@ -189,7 +190,17 @@ def _notify(session: nox.Session, between: list[str], others: tuple[str, ...] = 
     """Queues the sessions of a night; `others` chooses tests of TensorFlows but the newest."""
     os.environ[LIVE] = "1"
     os.environ.setdefault(RANDOM_MODELS, "0-199")
-    for name in ("lint", "docs", "manifests", "goals", "core", "dist", "neighbours", "browser"):
+    for name in (
+        "lint",
+        "docs",
+        "manifests",
+        "goals",
+        "core",
+        "dist",
+        "neighbours",
+        "browser",
+        "engines",
+    ):
         session.notify(name, [])
     for name in ("tests(oldest)", *(f"everything({each})" for each in (*between, "tf-nightly"))):
         session.notify(name, others)
@@ -409,11 +420,20 @@ def gpu(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def manifests(session: nox.Session) -> None:
-    """Check the manifests in examples/cluster against the published schemas, without TensorFlow."""
+    """Check the manifests in examples/ against the published schemas, without TensorFlow."""
     session.install("-q", *requirements("manifests", package=False))
     # Without conftest.py, which needs TensorFlow, and the plugins that the settings name.
     settings = ["--noconftest", "-c", os.devnull, "--rootdir=."]
     session.run("pytest", *settings, "tests/examples/test_cluster_manifests.py")
+
+
+@nox.session(venv_backend="venv", default=False)
+def engines(session: nox.Session) -> None:
+    """Train on Ray and on Spark, on this machine; arguments after -- go to pytest."""
+    if shutil.which("java") is None:
+        session.error("Spark needs java on PATH; on Debian: apt-get install default-jre-headless")
+    install(session, NEWEST, "test,engines")
+    session.run("pytest", "tests/examples/test_engines.py", *session.posargs, env=QUIET)
 
 
 def _run_tests(session: nox.Session, name: str, *options: str) -> None:

@@ -7,7 +7,8 @@ Threads take tables as `SharedWork` in `tpu_columns/kernels/cpp/shared_work.h` g
 begins with a part of its own, then helps with those of the others. A table's work is its ids in a
 step times its width, so memory, caches and locks are left out: no machine can be faster than this.
 Prints the largest thread's work over the mean of all threads and, in brackets, how many times
-faster than one thread that can be. Needs NumPy only.
+faster than one thread that can be. Then what the threads contend for: an op's own thread takes the
+locks of all tables before the others begin, and these share atomic counters. Needs NumPy only.
 """
 
 from __future__ import annotations
@@ -47,6 +48,20 @@ def balance(work: Sequence[int], num_threads: int) -> tuple[float, float]:
     return max(done) * num_threads / sum(work), sum(work) / max(done)
 
 
+def increments(num_tables: int, num_threads: int) -> int:
+    """Returns how often the threads of an op increment counters that they share.
+
+    Each table is taken from the counter of its part and counted when it is done; each thread finds
+    each part used up once.
+
+    Args:
+        num_tables: of the op.
+        num_threads: of the op.
+    """
+    num_parts = min(num_threads, num_tables)
+    return 2 * num_tables + num_parts**2 if num_parts > 1 else 0
+
+
 def work_of(name: str) -> list[int]:
     """Returns the work of each table of a workload."""
     features = workloads.by_name(name).features
@@ -62,6 +77,9 @@ def main() -> None:
     for name, work in cases.items():
         cells = (balance(work, threads) for threads in THREADS)
         print(f"| {name} |", " | ".join(f"{most:.2f} ({gain:.1f})" for most, gain in cells), "|")
+    for count in sorted({len(work) for work in cases.values()}):
+        cells = (str(increments(count, threads)) for threads in THREADS)
+        print(f"| increments of shared counters, {count} tables |", " | ".join(cells), "|")
 
 
 if __name__ == "__main__":

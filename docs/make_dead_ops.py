@@ -21,15 +21,19 @@ def table() -> str:
     """Returns the ops by what can be done about them, as Markdown."""
     order = {"exact": 0, "package": 1, "none": 2}
 
-    def group(op: verdicts.DeadOp) -> tuple[int, str, str, str]:
+    def group(op: verdicts.DeadOp) -> tuple[int, str, str]:
         advice = op.advice.replace(f"Addons>{op.name}", "Addons>…")
-        return order[op.verdict], op.verdict, op.library, advice
+        return order[op.verdict], op.verdict, advice
 
-    lines = ["| verdict | defined in | ops | what to do |", "|---|---|---|---|"]
-    ops = sorted(verdicts.table().values(), key=lambda op: (*group(op), op.name))
-    for (_, verdict, library, advice), found in itertools.groupby(ops, group):
-        names = " ".join(f"`{op.name}`" for op in found)
-        lines.append(f"| {verdict} | {library} | {names} | {advice} |")
+    lines = ["| verdict | what to do | ops |", "|---|---|---|"]
+    ops = sorted(verdicts.table().values(), key=lambda op: (*group(op), op.library, op.name))
+    for (_, verdict, advice), found in itertools.groupby(ops, group):
+        libraries = itertools.groupby(found, lambda op: op.library)
+        names = "; ".join(
+            f"{library}: {' '.join(f'`{op.name}`' for op in of_library)}"
+            for library, of_library in libraries
+        )
+        lines.append(f"| {verdict} | {advice} | {names} |")
     return "\n".join(lines) + "\n"
 
 

@@ -159,7 +159,7 @@ def largest_magnitude(array: np.ndarray) -> float:
 
 
 def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Yields rows of an array: of a large one few at a time, whose differences take memory."""
+    """Yields an array in blocks of rows, so that differences of a large one take little memory."""
     count = max(1, _BLOCK * len(array) // max(1, array.size))
     for first in range(0, len(array), count):
         yield array[first : first + count]

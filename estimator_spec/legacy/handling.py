@@ -251,7 +251,7 @@ def _names_in(test: ast.expr) -> Collection[str]:
 
 
 def _tested_in(test: ast.expr) -> Iterator[str]:
-    """Yields the names of which a condition only tests that they have a value."""
+    """Yields the names that a condition tests for having a value, without a look into them."""
     if isinstance(test, ast.Name):
         yield test.id
     elif isinstance(test, ast.UnaryOp):

@@ -102,7 +102,7 @@ def _modules() -> frozenset[str]:
 
 
 def is_module(full: str) -> bool:
-    """Returns whether a name is that of a former module, or of a package that one was in."""
+    """Returns whether a name is a removed module, or a package that had one."""
     return full in _modules()
 
 

@@ -148,7 +148,7 @@ def names_in(module: str, version: str = NEWEST) -> tuple[str, ...]:
 
 
 def modules(version: str = NEWEST, root: str = "tensorflow") -> tuple[str, ...]:
-    """Returns the full names of a version's modules: of one, and those in it."""
+    """Returns the full names of a module and of all modules in it, in a version."""
     within = (name for name in _lines() if f"{name}.".startswith(f"{root}."))
     return tuple(name for name in within if is_module(name, version))
 

@@ -36,7 +36,7 @@ def take_more_hosts(estimate: Estimate, place: Place) -> Iterator[Fix]:
 
 
 def leave_tensor_core(estimate: Estimate, place: Place) -> Iterator[Fix]:
-    """Proposes the embedding core for tables of which each core holds a copy."""
+    """Proposes the embedding core for tables of the tensor core, which each core has a copy of."""
     if place is not Place.CORES or not estimate.tensor_core_tables:
         return
     lookup = Lookup(LookupDevice.TPU_EMBEDDING_CORE, BY_DEFAULT)

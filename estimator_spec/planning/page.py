@@ -69,7 +69,7 @@ def _table_bar(table: Table) -> Bar:
 
 
 def _memory_bars(use: MemoryUse) -> Iterator[Bar]:
-    """Yields a bar for each group of devices whose use is the same number on the page."""
+    """Yields the bars of memory, one for neighbouring devices that use the same amount."""
     first = 0
     for size, groups in itertools.groupby(use.groups, lambda group: format_size(group.num_bytes)):
         same = list(groups)

@@ -15,7 +15,15 @@ from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
     # isort: off
-    from estimator_spec.saved_models.files import SavedModelError as SavedModelError
+    from estimator_spec.saved_models.dead_ops.repair import (
+        DeadNode as DeadNode,
+        check as check,
+        repair as repair,
+    )
+    from estimator_spec.saved_models.files import (
+        GraphFile as GraphFile,
+        SavedModelError as SavedModelError,
+    )
     from estimator_spec.saved_models.graph import (
         GraphFeature as GraphFeature,
         GraphSignature as GraphSignature,

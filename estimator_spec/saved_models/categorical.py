@@ -50,12 +50,28 @@ _ANY_SIZE = 2**31
 
 def first_source(graph: NodeGraph, tensor: str) -> str:
     """Returns the tensor that ops like Reshape got a tensor's values from."""
-    tensor = graph.follow(tensor, _PASSED)
-    while tensor not in graph.features and graph.node(tensor).op == "DynamicPartition":
-        # The ids of a partitioned lookup, before those of each part are computed.
-        tensor = graph.follow(graph.inputs(graph.node(tensor))[0], _ARITHMETIC)
+    while True:
         tensor = graph.follow(tensor, _PASSED)
-    return tensor
+        if tensor in graph.features:
+            return tensor
+        node = graph.node(tensor)
+        if node.op == "DynamicPartition":
+            # The ids of a partitioned lookup, before those of each part are computed.
+            tensor = graph.follow(graph.inputs(node)[0], _ARITHMETIC)
+        elif node.op == "Maximum" and _is_masked(graph, node):
+            tensor = graph.inputs(node)[0]
+        else:
+            return tensor
+
+
+def _is_masked(graph: NodeGraph, node: Any) -> bool:
+    """Returns whether an op replaces negative ids by 0 that another op has marked as missing."""
+    ids, least = graph.inputs(node)
+    marks = [each for each in graph.readers(node_name(ids)) if each.op == "Less"]
+    return graph.constant(least) == 0 and any(
+        graph.inputs(each)[0] == ids and graph.constant(graph.inputs(each)[1]) == 0
+        for each in marks
+    )
 
 
 class CategoricalReader:
@@ -119,12 +135,21 @@ class CategoricalReader:
         return self._vocabulary(node, 0, -1 if default is None else int(default))
 
     def _selected(self, node: Any, size: int | None) -> Any:
-        """Returns a vocabulary with buckets for other words, or ids with one for wrong ones."""
+        """Returns a vocabulary with buckets for other words, or ids with one for wrong ones.
+
+        Exports of `TPUEstimator` also select an id that another entry has for those that a lookup
+        drops, and -1 for empty entries of dense features.
+        """
         graph = self._graph
         _, first, second = graph.inputs(node)
+        other = graph.node(second)
+        if other.op == "Fill" and graph.constant(graph.inputs(other)[1]) is None:
+            return self.read(first, size)
         filled = graph.node(first_source(graph, first))
         if filled.op == "Fill":
             default = graph.constant(graph.inputs(filled)[1])
+            if default == -1:
+                return self.read(second, size)
             feature = self._feature(second)
             if default is not None:
                 size = self._limit(node) or size

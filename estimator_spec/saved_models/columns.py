@@ -33,9 +33,13 @@ _ROWS = (
 )
 _READS = dict.fromkeys(("Identity", "ReadVariableOp", "ConcatV2", "Reshape", "StopGradient"), 0)
 _DENSE = dict.fromkeys(("Reshape", "Identity", "Squeeze", "ExpandDims"), 0)
+_SELECTIONS = ("Select", "SelectV2")
 _SEGMENTS = {"SparseSegmentMean": "mean", "SparseSegmentSqrtN": "sqrtn", "SparseSegmentSum": "sum"}
 _WEIGHTED_SUMS = ("SegmentSum", "SegmentSumV2", "UnsortedSegmentSum")
 _DIVISIONS = ("RealDiv", "DivNoNan", "Div")
+# Sums of exports of `TPUEstimator`: a sparse matrix of 0 and 1, or of weights, by the rows.
+_PRODUCT = "SparseTensorDenseMatMul"
+_SUMMED = ("SplitV", "Identity")
 
 
 class Combination(NamedTuple):
@@ -46,12 +50,14 @@ class Combination(NamedTuple):
         weights: key of the feature with the ids' weights, or None.
         max_norm: the rows are clipped to this norm, or None.
         tensor: the combined rows.
+        drops_invalid: whether negative ids, and those of weights that aren't positive, are dropped.
     """
 
     combiner: str
     weights: str | None
     max_norm: float | None
     tensor: str
+    drops_invalid: bool = False
 
 
 class TableLookup(NamedTuple):
@@ -144,7 +150,8 @@ class ColumnReader:
             dimension,
             combination.combiner,
             max_norm=combination.max_norm,
-            use_safe_embedding_lookup=any(self._fills_rows(name) for name in ids),
+            use_safe_embedding_lookup=combination.drops_invalid
+            or any(self._fills_rows(name) for name in ids),
         )
 
     def _fills_rows(self, tensor: str) -> bool:
@@ -192,7 +199,7 @@ class ColumnReader:
         graph = self._graph
         for tensor in walk_up(graph, name, lambda found: found in graph.features):
             node = graph.node(tensor)
-            if node.op in _GATHERS:
+            if node.op in (*_GATHERS, _PRODUCT):
                 lookup = self.lookup_of(node)
                 if lookup is not None:
                     return lookup
@@ -200,9 +207,20 @@ class ColumnReader:
 
     def lookup_of(self, node: Any) -> TableLookup | None:
         """Returns the lookup that a node is; None if it gathers rows of no variable."""
-        rows, ids = self._graph.inputs(node)[:2]
+        inputs = self._graph.inputs(node)
+        rows, ids = (inputs[3], self._columns_of(inputs[0])) if node.op == _PRODUCT else inputs[:2]
         variable = self.variable_of(rows)
         return None if variable is None else TableLookup(variable, ids, node)
+
+    def _columns_of(self, indices: str) -> str:
+        """Returns the ids that the indices of a product's matrix are packed of."""
+        graph = self._graph
+        for tensor in walk_up(graph, indices, lambda name: graph.node(name).op == "LeftShift"):
+            node = graph.node(tensor)
+            if node.op == "LeftShift":
+                # Clipped to the rows of the table, since a product checks no indices.
+                return graph.follow(graph.inputs(node)[0], {"Maximum": 0, "Minimum": 0})
+        return indices
 
     def variable_of(self, tensor: str) -> str | None:
         """Returns the name of the variable that a tensor is the value of."""
@@ -210,8 +228,14 @@ class ColumnReader:
         return whole_name(node.name) if node.name in self._graph.variables else None
 
     def _combination(self, lookup: Any) -> Combination:
-        graph, max_norm, sums = self._graph, None, []
+        graph, max_norm, sums, selected = self._graph, None, [], None
+        if lookup.op == _PRODUCT:
+            return self._of_product(lookup, None)
         for node in self._after(lookup.name):
+            if node.op == _PRODUCT:
+                return self._of_product(node, max_norm)
+            if node.op in _SELECTIONS and graph.node(graph.inputs(node)[1]).op == "ZerosLike":
+                selected = node
             if node.op in _SEGMENTS:
                 return Combination(_SEGMENTS[node.op], None, max_norm, node.name)
             if node.op in _WEIGHTED_SUMS:
@@ -229,7 +253,30 @@ class ColumnReader:
                     combiner = "sqrtn" if "Sqrt" in ops else "mean"
                     return Combination(combiner, weights, max_norm, user.name)
             return Combination("sum", weights, max_norm, node.name)
+        if selected is not None and not sums:  # an id an example, or none
+            return Combination("mean", None, max_norm, selected.name, drops_invalid=True)
         raise UnknownPartError(f"{lookup.name}: how its rows are combined isn't found")
+
+    def _of_product(self, node: Any, max_norm: float | None) -> Combination:
+        """Returns how a product combines rows: it sums them, and a division may follow."""
+        graph = self._graph
+        values = graph.inputs(node)[1]
+        masked = graph.node(values)
+        if masked.op in _SELECTIONS:  # 0 for weights of ids that are dropped
+            values = graph.inputs(masked)[1]
+        is_weighted = graph.node(values).op not in ("Cast", "Fill", "OnesLike")
+        weights = self._weights(values) if is_weighted else None
+        drops_invalid = any(each.op == "SplitV" for each in graph.readers(node.name))
+        todo = [node]
+        for each in todo:  # which grows
+            for user in graph.readers(each.name):
+                if user.op in _DIVISIONS and node_name(user.input[0]) == each.name:
+                    below = graph.node(graph.follow(user.input[1], {"Identity": 0, "Cast": 0}))
+                    combiner = "sqrtn" if below.op == "Sqrt" else "mean"
+                    return Combination(combiner, weights, max_norm, user.name, drops_invalid)
+                if user.op in _SUMMED:
+                    todo.append(user)
+        return Combination("sum", weights, max_norm, todo[-1].name, drops_invalid)
 
     def _is_segment(self, tensor: str) -> bool:
         return self._graph.node(tensor).op in _WEIGHTED_SUMS

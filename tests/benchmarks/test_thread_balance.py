@@ -27,6 +27,14 @@ def test_threads_help_each_other(balance):
     assert balance([1, 1], 4) == (2, 2)  # two have nothing to do
 
 
+def test_threads_share_counters(balance):
+    """Two increments a table, and one for each part that a thread finds used up."""
+    increments = importlib.import_module("thread_balance").increments
+    assert increments(26, 1) == increments(1, 16) == 0
+    assert increments(26, 4) == 2 * 26 + 4 * 4
+    assert increments(3, 16) == 2 * 3 + 3 * 3
+
+
 def test_the_page_shows_what_it_prints(balance, capsys):
     """docs/speed.md has the table."""
     importlib.import_module("thread_balance").main()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-MANIFESTS = Path(__file__).resolve().parents[2] / "examples" / "cluster"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+MANIFESTS = EXAMPLES / "cluster"
 KUBERNETES = "1.28"
 
 
@@ -55,3 +56,30 @@ def test_the_custom_job_has_the_fields_of_vertex_ai():
     manifest = read("vertex_custom_job.yaml")
     parsed = json_format.ParseDict(manifest, types.CustomJobSpec.pb()())
     assert [pool.replica_count for pool in parsed.worker_pool_specs] == [1, 2, 2, 1]
+
+
+def test_plain_jobs_and_their_service():
+    """Kubernetes' schemas accept them, and each pod's TF_CONFIG has the names of all pods."""
+    yaml = pytest.importorskip("yaml")
+    validator = pytest.importorskip("kubernetes_validate")
+    text = (EXAMPLES / "engines" / "kubernetes_jobs.yaml").read_text(encoding="utf-8")
+    service, *jobs = yaml.safe_load_all(text)
+    for each in (service, *jobs):
+        validator.validate(each, KUBERNETES, strict=True)
+    name, (port,) = service["metadata"]["name"], service["spec"]["ports"]
+    expected = {}
+    for job in jobs:
+        pods, spec = job["metadata"]["name"], job["spec"]
+        assert spec["template"]["metadata"]["labels"] == service["spec"]["selector"]
+        assert spec["template"]["spec"]["subdomain"] == name
+        expected[pods.removeprefix(f"{name}-")] = [
+            f"{pods}-{index}.{name}:{port['port']}" for index in range(spec["completions"])
+        ]
+    for job in jobs:
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        variables = {each["name"]: each.get("value", "1") for each in container["env"]}
+        config = variables["TF_CONFIG"]
+        for each in ("CLUSTER", "INDEX"):  # as Kubernetes expands them
+            config = config.replace(f"$({each})", variables[each])
+        task = {"type": job["metadata"]["name"].removeprefix(f"{name}-"), "index": 1}
+        assert json.loads(config) == {"cluster": expected, "task": task}

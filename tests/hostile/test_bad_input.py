@@ -106,5 +106,5 @@ def test_accepted_step_counts(arguments):
 
 def test_an_evaluation_has_a_whole_number_of_batches():
     """A fraction of a batch is refused by name before anything is read."""
-    with pytest.raises(TypeError, match=r"steps must be a whole number of batches, got 12\.3"):
+    with pytest.raises(TypeError, match=r"steps must be int, a whole number of batches, got 12\.3"):
         estimator().evaluate(input_fn, steps=12.3)

@@ -64,6 +64,7 @@ VERSIONED = (
     "estimator_spec/legacy/test_installation.py",
     "estimator_spec/mid_level",
     "estimator_spec/legacy/test_tpu_stand_ins.py",
+    "estimator_spec/saved_models/test_dead_ops.py::test_a_repaired_model_computes*",
     "estimator_spec/core/updates/test_native_ops.py::test_updates_equal*",
     "estimator_spec/core/updates/test_updates.py",
     "estimator_spec/core/user_functions/test_model_spec.py",

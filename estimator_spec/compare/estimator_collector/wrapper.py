@@ -209,7 +209,7 @@ def _add_hook(bound: inspect.BoundArguments, hook: Watch) -> None:
 
 
 def _stack(name: str, values: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns arrays of one shape as one array; those of several flat, and their shapes."""
+    """Returns arrays stacked if they have one shape, else their elements and their shapes."""
     if len({value.shape for value in values}) == 1:
         return {name: np.stack(values)}
     shapes = np.array([str(list(value.shape)) for value in values])

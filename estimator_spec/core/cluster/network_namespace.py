@@ -55,13 +55,18 @@ class NetworkNamespace:
     def __exit__(self, *error: object) -> None:
         self._holder.communicate()
 
+    @property
+    def process(self) -> str:
+        """Id of the process that holds the namespace."""
+        return str(self._holder.pid)
+
     def command(self, command: Sequence[str]) -> list[str]:
         """Returns the command that runs a command in the namespace.
 
         Args:
             command: a program and its arguments.
         """
-        return [*_SCRIPT, "join", str(self._holder.pid), *command]
+        return [*_SCRIPT, "join", self.process, *command]
 
 
 def _make() -> None:
@@ -83,8 +88,15 @@ def _make() -> None:
         fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, request)
 
 
-def _join(process: str) -> None:
-    """Moves this process to the namespaces of another one."""
+def join(process: str) -> None:
+    """Moves this process to the namespaces of another one.
+
+    Args:
+        process: id of the other one.
+
+    Raises:
+        OSError: it isn't allowed, or the process isn't there.
+    """
     with contextlib.ExitStack() as stack:
         kinds = []
         for name, kind in (("user", _NEW_USER), ("net", _NEW_NETWORK)):
@@ -120,7 +132,7 @@ def main(arguments: Sequence[str]) -> None:
         sys.stdout.flush()
         sys.stdin.read()
     else:
-        _join(arguments[1])
+        join(arguments[1])
         os.execvp(arguments[2], list(arguments[2:]))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from estimator_spec.core.cluster import roles, termination
+from estimator_spec.core.cluster import connections, roles, termination
 from estimator_spec.core.run_config import RunConfig
 from tpu_columns import optimizations
 from tpu_columns.kernels import loading
@@ -57,6 +57,7 @@ def start(config: RunConfig) -> None:
         if Optimization.NATIVE_KERNELS in optimizations.choose():
             loading.load()  # the chief and workers find out whether all servers have the kernels
         _servers[address] = _start(config, address)
+        connections.probe(config)
 
 
 def serve(config: RunConfig) -> NoReturn:

@@ -20,7 +20,8 @@ __all__ = ["CheckpointError"]
 
 _STACK = re.compile(r"\nNode: '[^\n]*'\n")  # of the op, before what it reports
 _HEADING = "Graph execution error:"  # of all messages that name no op of this graph
-_NODES = re.compile(r"\{\{node [^}]*\}\}\s*|\s*\[\[.*")
+# Names of nodes, and the rule above the errors of several tasks.
+_NODES = re.compile(r"\{\{node [^}]*\}\}\s*|\s*\[\[.*|^=+$")
 
 
 class ModelDirError(ValueError):

@@ -42,7 +42,7 @@ def check_batches(steps: int | None) -> None:
     """
     check_steps(steps)
     if steps is not None and steps != int(steps):
-        raise TypeError(f"steps must be a whole number of batches, got {steps!r}.")
+        raise TypeError(f"steps must be int, a whole number of batches, got {steps!r}.")
 
 
 def check_hooks(hooks: Iterable[tf1.train.SessionRunHook] | None) -> list[Any]:

@@ -86,16 +86,29 @@ def create_chief_session(
 class _RestoringSessionCreator(tf1.train.SessionCreator):
     """Creator of a chief's sessions, which restores the latest checkpoint.
 
-    TensorFlow's own would initialize the variables anew if it couldn't read the state file.
+    TensorFlow's own would initialize the variables anew if it couldn't read the state file. And it
+    would restore them also if only the connection was lost: the servers have them still, so workers
+    train them meanwhile, and what they add would be lost in some variables and kept in others.
+
+    Attributes:
+        scaffold: the scaffold of the graph.
+        config: the `RunConfig`.
+        run_first: called with each new session of restored variables, or None.
+        is_created: whether it has created a session.
+        has_values: whether this process has given all variables values.
     """
 
     scaffold: tf1.train.Scaffold
     config: RunConfig
     run_first: Callable[[tf1.Session], None] | None
     is_created: bool = False
+    has_values: bool = False
 
     def create_session(self) -> Any:
         """Returns a session whose variables are restored or, without a checkpoint, initialized.
+
+        In one that replaces a lost one they stay as they are, if there are workers and no server
+        has lost a variable.
 
         Raises:
             CheckpointError: the state file is missing or damaged.
@@ -110,6 +123,30 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
                 f"they go on from the latest checkpoint in {self.config.model_dir}."
             )
         self.is_created = True
+        has_workers = self.config.num_worker_replicas > 1
+        session = self._go_on() if self.has_values and has_workers else None
+        if session is None:
+            self.has_values = False  # until all are restored
+            session = self._restore()
+            self.has_values = True
+        return session
+
+    def _go_on(self) -> Any:
+        """Returns a session if all variables have values, or None."""
+        scaffold = self.scaffold
+        session = tf1.Session(self.config.master, config=self.config.session_config)
+        with contextlib.ExitStack() as stack:
+            stack.callback(session.close)
+            if session.run(scaffold.ready_for_local_init_op).size:
+                return None
+            session.run(scaffold.local_init_op)
+            if session.run(scaffold.ready_op).size:
+                return None
+            stack.pop_all()
+        return session
+
+    def _restore(self) -> Any:
+        """Returns a session with variables of the latest checkpoint, or initialized ones."""
         directory = self.config.model_dir
         assert directory is not None  # set by the estimator
         latest = state_file.find_latest(directory)

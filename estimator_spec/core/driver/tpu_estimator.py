@@ -364,8 +364,8 @@ def _explaining_missing_size(function: str, mode: str, params: Any) -> Iterator[
         if _BATCH_SIZE in params or _BATCH_SIZE not in str(error):
             raise
         raise ValueError(
-            f"{function} reads params[{_BATCH_SIZE!r}], which isn't set: give TPUEstimator the "
-            f"argument {MODE_NAMES[mode]}_batch_size."
+            f"{function} reads params[{_BATCH_SIZE!r}], which isn't set: then "
+            f"{MODE_NAMES[mode]}_batch_size in TPUEstimator constructor cannot be `None`."
         ) from error
 
 

@@ -120,7 +120,7 @@ def _dense(key: str, features: Mapping[str, Any], defaults: Mapping[str, Any]) -
 
 
 def _with_features(outputs: Any, forwarded: Mapping[str, Any]) -> Any:
-    """Returns export outputs of which those of predictions have the features, too."""
+    """Returns export outputs, with features added to those of predictions."""
     keys = (tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY, PREDICT_SIGNATURE)
     extended = {
         key: PredictOutput({**output.outputs, **forwarded})

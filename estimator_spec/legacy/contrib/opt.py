@@ -222,7 +222,7 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, tf1.train.MomentumOptimi
 
 
 class LARSOptimizer(tf1.train.MomentumOptimizer):
-    """Momentum whose rate for a variable grows with its norm by that of its gradient.
+    """Momentum that scales the rate of each variable by its norm over its gradient's norm.
 
     For weights w with gradient g the rate is
 

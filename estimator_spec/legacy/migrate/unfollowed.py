@@ -98,7 +98,7 @@ class UnfollowedFinder:
                 yield Unfollowed(use.start, modules[0], is_module=True)
 
     def in_chain(self, chain: Chain, mixed: list[str]) -> Iterator[Unfollowed]:
-        """Yields the place of an expression whose name has no binding of ours alone.
+        """Yields the place of an expression if it may read an old name.
 
         Args:
             chain: the expression.

@@ -88,7 +88,7 @@ class Recorded:
         self._starred: dict[str, tuple[str, ...]] = {}
 
     def close(self) -> None:
-        """Forgets the others; what wasn't asked for isn't there."""
+        """Forgets the other modules: from now on only earlier questions have answers."""
         self._of = None
 
     def found(self) -> set[str]:

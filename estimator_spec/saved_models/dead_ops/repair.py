@@ -172,13 +172,10 @@ def rewrite_graph(meta_graph: Any, prefix: str) -> list[DeadNode]:
         meta_graph: the MetaGraphDef, which is changed.
         prefix: path of the variables' files without '.index'.
     """
-    definition = meta_graph.graph_def
-    stored_ops = {node.op for place in files.graphs_of(meta_graph) for node in place.nodes}
-    functions = {function.signature.name for function in definition.library.function}
-    judged = {op: verdicts.find(op) for op in stored_ops - functions}
-    dead = {name: op for name, op in judged.items() if op is not None}
+    dead = find_ops(meta_graph)
     if not dead:
         return []
+    definition = meta_graph.graph_def
     bodies = [Body(definition.node)]
     bodies += [Body(function.node_def, function) for function in definition.library.function]
     trees = StoredTrees(bodies[0], prefix)
@@ -197,8 +194,20 @@ def rewrite_graph(meta_graph: Any, prefix: str) -> list[DeadNode]:
         body.rename_references()
     if any(node.op.name in TPU_RULES and not node.refusal for node in found):
         _remove_tpu(bodies)
-    _update_ops(meta_graph, functions)
+    _update_ops(meta_graph)
     return found
+
+
+def find_ops(meta_graph: Any) -> dict[str, DeadOp]:
+    """Returns the ops of a graph and of its functions that TensorFlow can't run, by name."""
+    judged = {op: verdicts.find(op) for op in _ops(meta_graph)}
+    return {name: op for name, op in sorted(judged.items()) if op is not None}
+
+
+def _ops(meta_graph: Any) -> set[str]:
+    """Returns the ops of a graph and of its functions; functions called like ops are none."""
+    functions = {function.signature.name for function in meta_graph.graph_def.library.function}
+    return {node.op for place in files.graphs_of(meta_graph) for node in place.nodes} - functions
 
 
 def _remove_tpu(bodies: list[Body]) -> None:
@@ -211,10 +220,10 @@ def _remove_tpu(bodies: list[Body]) -> None:
                 del node.attr[key]
 
 
-def _update_ops(meta_graph: Any, functions: set[str]) -> None:
+def _update_ops(meta_graph: Any) -> None:
     """Makes the ops that a graph says it uses those that it uses now."""
     listed = meta_graph.meta_info_def.stripped_op_list
-    used = {node.op for place in files.graphs_of(meta_graph) for node in place.nodes} - functions
+    used = _ops(meta_graph)
     ops = {op.name: op for op in listed.op if op.name in used}
     for name in used - set(ops):
         op = private.op_def_registry.get(name)

@@ -147,6 +147,7 @@ def test_a_label_that_is_no_feature():
     assert model_analysis.build_parsing_eval_input_receiver_fn(FEATURES, None)
 
 
+@pytest.mark.nightly("an exporter's call is that of the function")
 def test_exporters(tmp_path):
     """`train_and_evaluate` exports after each evaluation, and at the end, for TFMA."""
     with estimator_spec.install(replace=True):

@@ -118,7 +118,7 @@ class ColumnValues:
         return tf.raw_ops.Bucketize(input=numbers, boundaries=list(column.boundaries))
 
     def _interval_ids(self, column: BucketizedColumn) -> Any:
-        """Returns ids of intervals; those of a second element follow those of the first."""
+        """Returns ids of intervals; the intervals of each element have ids of their own."""
         intervals = tf.cast(self._intervals(column), tf.int64)
         elements = column.source_column.dimension
         ids = intervals + column.length * tf.range(elements, dtype=tf.int64)

@@ -87,7 +87,7 @@ def sparse_column_with_keys(
     combiner: str = "sum",
     dtype: Any = tf.string,
 ) -> SparseColumn:
-    """Returns a column whose ids are places in a list.
+    """Returns a column whose ids are positions in a list of keys.
 
     Args:
         column_name: the feature.

@@ -272,7 +272,7 @@ def make_parsing_export_strategy(
 
 
 def garbage_collect_exports(export_dir_base: Any, exports_to_keep: int | None) -> None:
-    """Removes the oldest exports of a directory, of those that a strategy of this version wrote.
+    """Removes a directory's oldest exports; those without a list of files don't count.
 
     Args:
         export_dir_base: the directory.

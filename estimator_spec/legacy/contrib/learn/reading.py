@@ -176,7 +176,7 @@ class Datasets(NamedTuple):
 def load_csv_with_header(
     filename: str, target_dtype: Any, features_dtype: Any, target_column: int = -1
 ) -> Dataset:
-    """Returns the examples of a CSV file whose first line has their number and that of features.
+    """Returns the examples of a CSV file; its first line has the numbers of examples and features.
 
     Args:
         filename: the file.

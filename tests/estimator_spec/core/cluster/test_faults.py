@@ -7,8 +7,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -18,7 +16,6 @@ import tensorflow as tf
 import interruptions
 from cluster_results import variables
 from estimator_spec import checkpoints
-from estimator_spec.core.cluster import network_namespace
 
 pytestmark = pytest.mark.slow
 NIGHTLY = pytest.mark.nightly("kills and restarts processes of a cluster")
@@ -73,41 +70,21 @@ def test_a_server_is_killed(cluster, tmp_path):
     assert global_step(model_dir) == 40
 
 
-class Cut:
-    """The loopback interface of a namespace, which can be down."""
-
-    def __init__(self, namespace):
-        self._namespace = namespace
-
-    def __call__(self, is_up):
-        code = (
-            "import fcntl, socket, struct; request = struct.pack('16sH14x', b'lo', {flags});"
-            "fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8914, request)"
-        )
-        command = [sys.executable, "-c", code.format(flags=int(is_up))]
-        subprocess.run(self._namespace.command(command), check=True)
-
-
 @NIGHTLY
 @pytest.mark.parametrize("fault", ["stopped", "cut"])
-def test_a_minute_without_a_server(cluster, tmp_path, fault):
-    """A server is stopped, or the network cut, for a minute: nothing is lost, and lines say so."""
-    try:
-        with network_namespace.NetworkNamespace() as namespace:
-            made = cluster(tmp_path / "model", 0, 2, max_steps=40, pause_at=25, namespace=namespace)
-            cut = Cut(namespace)
-            made.start()
-            made.wait_for("chief 0", "paused at 25")
-            cut(is_up=False) if fault == "cut" else made.send("ps 1", signal.SIGSTOP)
-            go(tmp_path / "model")
-            time.sleep(60)
-            lines = re.findall(
-                r"Training has stood still for (\d+) seconds: .*", made.output("chief 0")
-            )
-            cut(is_up=True) if fault == "cut" else made.send("ps 1", signal.SIGCONT)
-            made.finish("chief 0")
-    except OSError as error:
-        pytest.skip(f"needs a network namespace: {error}")
+def test_a_minute_without_a_server(cluster, make_network, tmp_path, fault):
+    """A server is stopped, or its link cut, for a minute: nothing is lost, and lines say so."""
+    network = make_network(0, 2)
+    made = cluster(tmp_path / "model", 0, 2, max_steps=40, pause_at=25, network=network)
+    made.start()
+    made.wait_for("chief 0", "paused at 25")
+    is_cut = fault == "cut"
+    network.set_link("ps 1", is_up=False) if is_cut else made.send("ps 1", signal.SIGSTOP)
+    go(tmp_path / "model")
+    time.sleep(60)
+    lines = re.findall(r"Training has stood still for (\d+) seconds: .*", made.output("chief 0"))
+    network.set_link("ps 1", is_up=True) if is_cut else made.send("ps 1", signal.SIGCONT)
+    made.finish("chief 0")
     assert len(lines) >= 5
     assert "Training goes on after" in made.output("chief 0")
     assert global_step(tmp_path / "model") == 40

@@ -210,6 +210,11 @@ def test_a_step_that_ends_after_a_lost_connection(collective):
             "Table not there",
         ),
         ("Graph execution error:", ""),
+        (
+            "Graph execution error:\n\n=====================\nUNAVAILABLE: From /job:ps/task:1:\n"
+            "Connection reset by peer\nUNAVAILABLE: From /job:chief/task:0:\nmore",
+            "UNAVAILABLE: From /job:ps/task:1: Connection reset by peer",
+        ),
     ],
 )
 def test_the_reason_of_a_lost_session(message, line):
