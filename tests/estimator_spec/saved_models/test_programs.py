@@ -18,6 +18,8 @@ from estimator_spec import saved_models
 from estimator_spec.__main__ import main
 from estimator_spec.convert.keras_program.written import load_module
 
+pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
+
 # Environment variables that name interpreters with TensorFlow 1.15, 2.8 and 2.15.
 PYTHONS = ("TPU_COLUMNS_TF1_PYTHON", "TPU_COLUMNS_TF28_PYTHON", "TPU_COLUMNS_REFERENCE_PYTHON")
 
@@ -59,6 +61,20 @@ def sparse(value: np.ndarray) -> tf.SparseTensor:
 def test_predictions_are_the_recorded_ones(tmp_path, name):
     """The Keras program of a SavedModel predicts what the TensorFlow that exported it did."""
     check_program(recordings.unpack(name, tmp_path), tmp_path / "program")
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [("assets/words.txt", "words.txt"), ("variables/variables.index", "variables are missing")],
+)
+def test_what_is_missing_is_named(tmp_path, capsys, missing, words):
+    """A SavedModel without one of its files isn't converted, and a line names the file."""
+    saved = recordings.unpack("linear_weighted-1.15", tmp_path) / "saved"
+    (saved / missing).unlink()
+    output = tmp_path / "out"
+    assert main(["to-keras", "--saved-model", str(saved), "--output", str(output)]) == 2
+    assert words in capsys.readouterr().err
+    assert not output.exists()
 
 
 def test_an_estimator_trains_on(tmp_path, capsys):
