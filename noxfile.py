@@ -27,8 +27,8 @@ TensorFlow):
     nox -s engines         the recipes of examples/engines, on Ray and on Spark
     nox -s goals           the page of goals, against the measurements that it shows
     nox -s neighbours      packages that use the Estimator, in their newest versions
-    nox -s without_tensorflow -- 200    programs of to-keras --without-tensorflow, of 200 random
-                           models, on torch and JAX; two models without the number
+    nox -s without_tensorflow -- 200    programs without TensorFlow, of 200 random models: Keras on
+                           torch and JAX, plain torch; two models without the number
 
 Before a release:
 
@@ -100,7 +100,7 @@ nox.options.sessions = ["census"]
 @nox.session(venv_backend="venv")
 def census(session: nox.Session) -> None:
     """Run the census example on the newest TensorFlow; arguments after -- go to the example."""
-    install(session, NEWEST)
+    install(session, NEWEST, extras="")
     build_kernels(session)
     # Level 3, for the process that serves, too: without a GPU TensorFlow reports errors of CUDA.
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -341,23 +341,24 @@ def reference_suites(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv", default=False)
 def without_tensorflow(session: nox.Session) -> None:
-    """Use programs of `to-keras --without-tensorflow` where it isn't; `-- 200`: of random models.
+    """Use programs without TensorFlow where it isn't; `-- 200`: those of random models, too.
 
     Another environment writes the programs, and what their estimators gave.
     """
-    needed = requirements("keras-rs", "without-tensorflow", package=False)
+    needed = requirements("keras-rs", "without-tensorflow", "torch", "onnx", package=False)
     needed = [each for each in needed if not each.startswith("tensorflow")]
-    cpu = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
-    session.install("-q", *needed, "numpy", "protobuf", "jax", "torch", *cpu)
+    session.install("-q", *needed, "jax")
     folder = ROOT / "tests" / "without_tensorflow"
     programs = Path(session.create_tmp()) / "programs"
     shutil.rmtree(programs, ignore_errors=True)
     python = newest_python(session)
     command = (python, str(folder / "record.py"), str(programs), *session.posargs)
     session.run(*command, env=QUIET, external=True)
+    run = ("python", str(folder / "run.py"))
     for backend in ("torch", "jax"):
-        run = ("python", str(folder / "run.py"), str(programs))
-        session.run(*run, env={"KERAS_BACKEND": backend, "PYTHONPATH": ""})
+        env = {"KERAS_BACKEND": backend, "PYTHONPATH": ""}
+        session.run(*run, str(programs / "keras"), env=env)
+    session.run(*run, str(programs / "torch"), env={"PYTHONPATH": ""})
 
 
 @nox.session(venv_backend="venv")

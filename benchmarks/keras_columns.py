@@ -3,6 +3,7 @@
 
     python benchmarks/keras_columns.py                    # a wide and deep model; 10^7 rows of 16
     python benchmarks/keras_columns.py --rows 1000000 --examples 4096
+    python benchmarks/keras_columns.py --without-tensorflow PYTHON --rounds 3    # the next file
 
 Printed are the times of `predict` of the estimator and of its Keras model, in turn, with their
 ratios (the goal is 1.2): seconds of whole calls, and milliseconds of a batch after the first ones;
@@ -10,6 +11,8 @@ processor time of all threads is beside them. Then the same where a dataset's `m
 features, and where Keras also compiles the model by XLA and runs 16 batches at a time. Last, the
 peak of memory while a table moves, above what the imports take, by the size of the table (the goal
 is below 2: no second copy).
+
+`--without-tensorflow` measures programs of `to-torch` instead; see `without_tensorflow.py`.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import without_tensorflow
 from training_time import clocks
 
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
@@ -168,8 +172,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--examples", type=int, default=131_072)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--without-tensorflow", metavar="PYTHON")
+    parser.add_argument("--output", help="file of the page of --without-tensorflow")
     parser.add_argument("--process", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.without_tensorflow:
+        without_tensorflow.report(options.without_tensorflow, options.rounds, options.output)
+        return
     if options.process:
         function, folder = options.process
         if function == "write":

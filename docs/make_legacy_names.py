@@ -145,8 +145,8 @@ def _unsupported() -> Iterator[tuple[str, str, str]]:
         yield shown, " ".join(f"`{place}`" for place in places), advice
 
 
-def _code(words: str) -> str:
-    return " ".join(f"`{word}`" for word in words.split())
+def _code(words: Iterable[str]) -> str:
+    return " ".join(f"`{word}`" for word in words)
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:

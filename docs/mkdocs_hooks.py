@@ -27,6 +27,11 @@ MATH_FONT = Path(find_spec("ziamath").origin).with_name("fonts") / "STIXTwoMath-
 
 LINK = re.compile(r"(\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
+MODULE_OF_TITLE = re.compile(
+    r'(<h\d id="[^"]*" class="doc doc-heading">(?:(?!</h\d>).)*?'
+    r'<span class="doc doc-object-name[^>]*>)((?:[a-z_]\w*\.)+)',
+    re.DOTALL,
+)
 ENTRY = re.compile(r"^::: (\S+)$", re.MULTILINE)
 DOCTEST = re.compile(r"^( *)>>> .*(?:\n\1\S.*)*", re.MULTILINE)
 
@@ -35,7 +40,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Returns the files of the site, by their paths in the repository."""
     theirs = [file for file in files if file.src_dir != config.docs_dir]  # the theme's
     documents = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("docs/**/*.svg")]
-    documents += [ROOT / "docs/assets/site.css"]
+    documents += [path for path in ROOT.glob("docs/assets/*") if path.is_file()]
     collected = {}
     for path in sorted(documents):
         uri = path.relative_to(ROOT).as_posix()
@@ -77,9 +82,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
-    """Returns a page's HTML with MathML in place of LaTeX."""
+    """Returns a page's HTML with MathML in place of LaTeX.
+
+    The search sees titles without their modules, so that `TPUEstimator.train` is a method's.
+    """
     del page, config, files
-    return FORMULA.sub(_mathml, html)
+    html = FORMULA.sub(_mathml, html)
+    return MODULE_OF_TITLE.sub(r"\1<span data-search-exclude>\2</span>", html)
 
 
 class Docstrings(griffe.Extension):

@@ -12,6 +12,7 @@ The package has the names that programs written for `TPUEstimator` use. Its part
     tpu.py           functions of `tf.compat.v1.tpu` that run without a TPU, too
     legacy/          old programs: `run`, `install()`, `doctor`, `migrate`, `tf.contrib`
     checkpoints/     inspects, verifies, compares and converts checkpoints
+    saved_models/    reads SavedModels without a program: columns, layers, head
     planning/        memory, shards and lookup devices of tables: `plan`
     compare/         compares two programs, or two checkpoints, number by number
     convert/         moves specs, tables and models to today's systems; `to-keras`
@@ -30,7 +31,7 @@ from tpu_columns import __version__ as __version__  # public here, too
 from tpu_columns import lazy_names
 
 importlib.import_module("tpu_columns")  # which filters TensorFlow's log
-engines.register("estimator_spec.convert.tpu_engine", "MidLevelEngine")
+engines.of_a_tpu = "estimator_spec.convert.tpu_engine.MidLevelEngine"
 # Before `absl.app.run`, which makes TensorFlow look for devices.
 quiet_start.list_devices()
 
@@ -54,12 +55,14 @@ if TYPE_CHECKING:
         LinearRegressor as LinearRegressor,
     )
     from estimator_spec.core.common.legacy_keras import select_legacy_keras as select_legacy_keras
-    from estimator_spec.core.driver import (
-        CheckpointError as CheckpointError,
-        Estimator as Estimator,
-        ExportSavedModelApiVersion as ExportSavedModelApiVersion,
+    from estimator_spec.core.checkpoints.errors import CheckpointError as CheckpointError
+    from estimator_spec.core.driver.errors import ModelDirError as ModelDirError
+    from estimator_spec.core.driver.estimator import Estimator as Estimator
+    from estimator_spec.core.driver.in_memory_evaluation import (
         InMemoryEvaluatorHook as InMemoryEvaluatorHook,
-        ModelDirError as ModelDirError,
+    )
+    from estimator_spec.core.driver.tpu_estimator import (
+        ExportSavedModelApiVersion as ExportSavedModelApiVersion,
         TPUEstimator as TPUEstimator,
     )
     from estimator_spec.core.driver.early_stopping import (
@@ -162,5 +165,5 @@ else:
         __name__,
         # Those that programs import names of.
         *("canned", "checkpoints", "compare", "convert", "experimental", "export", "heads"),
-        *("mid_level", "planning", "run_config", "tpu"),
+        *("mid_level", "planning", "run_config", "saved_models", "tpu"),
     )

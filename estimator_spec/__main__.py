@@ -22,9 +22,14 @@ COMMANDS = {
     "migrate": ("estimator_spec.legacy.migrate.cli", "rewrites programs to today's names"),
     "plan": ("estimator_spec.planning.cli", "says what memory tables need, and what doesn't fit"),
     "run": ("estimator_spec.legacy.run", "runs an old program without an edit"),
+    "saved-model": ("estimator_spec.saved_models.cli", "reads SavedModels without a program"),
     "to-keras": (
         "estimator_spec.convert.keras_program.cli",
         "writes the Keras 3 program of an estimator",
+    ),
+    "to-torch": (
+        "estimator_spec.convert.torch_program.cli",
+        "writes the PyTorch program of an estimator",
     ),
 }
 

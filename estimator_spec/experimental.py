@@ -16,6 +16,7 @@ from estimator_spec.core.driver.early_stopping import (
 from estimator_spec.core.driver.in_memory_evaluation import InMemoryEvaluatorHook
 from estimator_spec.core.export.receivers import build_raw_supervised_input_receiver_fn
 from estimator_spec.core.user_functions.logit_fn import call_logit_fn
+from tpu_columns.lazy_names import public_dir
 
 __all__ = [
     "InMemoryEvaluatorHook",
@@ -30,3 +31,5 @@ __all__ = [
     "stop_if_no_decrease_hook",
     "stop_if_no_increase_hook",
 ]
+
+__dir__ = public_dir(__name__)

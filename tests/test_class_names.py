@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
+_WRITTEN = "what `to-keras` and `to-torch` write stands alone"
 _CONTRIB = "tf.contrib.learn and tf.estimator each have a class of this name"
 _GENERATIONS = "both generations of tf.estimator have it, and tf.contrib.learn may, too"
 # What several classes may be called, and why.
@@ -32,7 +33,9 @@ DICTATED = {
     "ModeKeys": _CONTRIB,
     "MultiClassHead": _CONTRIB,
     "RegressionHead": _CONTRIB,
-    "Sparse": "each file that `to-keras` writes stands alone",
+    "Sparse": _WRITTEN,
+    **dict.fromkeys(("Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "RMSprop", "SGD"), _WRITTEN),
+    **dict.fromkeys(("Bias", "Keras2RMSprop"), _WRITTEN),
     "RunConfig": "tf.estimator, tf.estimator.tpu and tf.contrib.learn each have one",
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README's program and its output."""
+"""README: one page, its program, and the program's output."""
 
 from __future__ import annotations
 
@@ -42,9 +42,19 @@ def test_the_description_opens_as_readme_does():
     assert DESCRIPTION.split("\n\n")[:3] == README.split("\n\n")[:3]
 
 
-def test_readme_installs_this_version():
-    """The files that README installs carry the version of the package."""
-    versions = set(re.findall(r"dist/tpu_columns-([\d.]+\w*?)(?:-py3|\.tar\.gz)", README))
+def test_readme_is_one_page():
+    """README has at most 900 words, and at most twelve rows of what works, each with a link."""
+    assert len(README.split()) <= 900
+    rows = re.findall(r"^\| .*", README.split("\n## What works\n")[1], re.MULTILINE)[1:]
+    assert 0 < len(rows) <= 12
+    assert not [row for row in rows if "](" not in row]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/status.md"])
+def test_pages_install_this_version(page):
+    """The files that the pages install carry the version of the package."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    versions = set(re.findall(r"dist/tpu_columns-([\d.]+\w*?)(?:-py3|\.tar\.gz)", text))
     assert versions == {tpu_columns.__version__}
 
 

@@ -12,40 +12,42 @@ from typing import Any
 
 import tensorflow as tf
 
+# isort: off
 # An op that reads a variable by its handle has no gradient on a tape without it.
-from tensorflow.python.eager.tape import variable_accessed
+from tensorflow.python.eager.tape import variable_accessed as variable_accessed
 
 # `input_layer` of TF1 accepts only columns of these two abstract classes, which were never
 # exported. Such columns read their features from a `_LazyBuilder`, which our
 # `sequence_input_layer` passes to TensorFlow's own columns.
 from tensorflow.python.feature_column.feature_column import (
     _DenseColumn as DenseColumnV1,
-)
-from tensorflow.python.feature_column.feature_column import (
     _LazyBuilder as LazyBuilder,
-)
-from tensorflow.python.feature_column.feature_column import (
     _SequenceDenseColumn as SequenceDenseColumnV1,
 )
 
 # The classes that tf.feature_column.categorical_column_with_* return: only these functions are
 # public, and only its class tells what a column looks up.
 from tensorflow.python.feature_column.feature_column_v2 import (
-    BucketizedColumn,
-    CategoricalColumn,
-    CrossedColumn,
-    EmbeddingColumn,
-    HashedCategoricalColumn,
-    IdentityCategoricalColumn,
-    NumericColumn,
-    SequenceCategoricalColumn,
-    VocabularyFileCategoricalColumn,
-    VocabularyListCategoricalColumn,
-    WeightedCategoricalColumn,
+    BucketizedColumn as BucketizedColumn,
+    CategoricalColumn as CategoricalColumn,
+    CrossedColumn as CrossedColumn,
+    EmbeddingColumn as EmbeddingColumn,
+    HashedCategoricalColumn as HashedCategoricalColumn,
+    IdentityCategoricalColumn as IdentityCategoricalColumn,
+    NumericColumn as NumericColumn,
+    SequenceCategoricalColumn as SequenceCategoricalColumn,
+    VocabularyFileCategoricalColumn as VocabularyFileCategoricalColumn,
+    VocabularyListCategoricalColumn as VocabularyListCategoricalColumn,
+    WeightedCategoricalColumn as WeightedCategoricalColumn,
 )
 
 # Without this registration DenseFeatures.from_config can't restore our columns.
 from tensorflow.python.feature_column.serialization import register_feature_column
+
+# isort: on
+
+# Names that aren't imported as themselves.
+__all__ = ["DenseColumnV1", "LazyBuilder", "SequenceDenseColumnV1", "register_feature_column"]
 
 # Not documented, but exported on purpose, for Keras outside of TensorFlow.
 DenseColumn = tf.__internal__.feature_column.DenseColumn
@@ -104,33 +106,3 @@ def control_flow_context(graph: tf.Graph) -> Any:
 def variable_shape(column: Any) -> tf.TensorShape:
     """Returns the shape of one row of a dense column of TF1; the protocol has no public name."""
     return column._variable_shape
-
-
-__all__ = [
-    "BucketizedColumn",
-    "CategoricalColumn",
-    "CrossedColumn",
-    "DenseColumn",
-    "DenseColumnV1",
-    "EmbeddingColumn",
-    "HashedCategoricalColumn",
-    "IdentityCategoricalColumn",
-    "LazyBuilder",
-    "NumericColumn",
-    "SequenceCategoricalColumn",
-    "SequenceDenseColumn",
-    "SequenceDenseColumnV1",
-    "VocabularyFileCategoricalColumn",
-    "VocabularyListCategoricalColumn",
-    "WeightedCategoricalColumn",
-    "control_flow_context",
-    "dense_tensor",
-    "deserialize_feature_column",
-    "features_of",
-    "register_feature_column",
-    "scope_name",
-    "sequence_tensor",
-    "serialize_feature_column",
-    "variable_accessed",
-    "variable_shape",
-]

@@ -135,12 +135,14 @@ class BuilderCache:
 
     def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
         """Returns a feature, or the transformed feature of a column."""
-        del training  # not read by any categorical column
         if isinstance(key, str):
-            return self._builder.get(key)
+            return self._feature(key, state_manager)
         if key not in self._transformed:
             self._transformed[key] = key.transform_feature(self, state_manager)
         return self._transformed[key]
+
+    def _feature(self, key: str, state_manager: Any) -> Any:
+        return self._builder.get(key)
 
 
 # Columns that map each entry to its id independently of other entries.
@@ -160,7 +162,6 @@ class _AllEntries:
         self._entries = tf.SparseTensor(indices, tf.reshape(entries, [-1]), shape)
 
     def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
-        del training
         return self._entries if isinstance(key, str) else key.transform_feature(self, state_manager)
 
 

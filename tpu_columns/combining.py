@@ -14,8 +14,6 @@ import tensorflow as tf
 
 from tpu_columns import shared_state
 
-tf1 = tf.compat.v1
-
 
 class Entries(NamedTuple):
     """The N entries of a batch of B rows.
@@ -81,7 +79,7 @@ def record_sum(rows: Any, ids: Any, entries: Entries, table: Any) -> None:
     if isinstance(shape, tf.TensorShape) and not tf.executing_eagerly():
         size = tf.compat.dimension_value(shape[0])
         summed = SummedGather(rows, ids, entries.segments, entries.num_sums, size)
-        tf1.get_default_graph().get_collection_ref(shared_state.SUMS).append(summed)
+        tf.compat.v1.get_default_graph().get_collection_ref(shared_state.SUMS).append(summed)
 
 
 def recorded_sums(graph: tf.Graph) -> list[SummedGather]:

@@ -26,14 +26,14 @@ class EngineChoice(NamedTuple):
     """Choice between the kernels and TensorFlow's ops, for lookups or updates of tables.
 
     Attributes:
-        reason: why TensorFlow's ops do; empty: the kernels do.
+        reason: why TensorFlow's ops are used; empty: the kernels are.
     """
 
     reason: str = ""
 
     @property
     def is_native(self) -> bool:
-        """Whether the kernels do."""
+        """Whether the kernels are used."""
         return not self.reason
 
     def log(self, what: str, table: str) -> None:

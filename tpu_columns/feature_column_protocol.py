@@ -117,7 +117,6 @@ class FeatureColumnProtocol(
         Raises:
             ValueError: this is a sequence column, or its device is forbidden here (see `route`).
         """
-        del training
         return self._pooled(self._keras_inputs(transformation_cache, state_manager))
 
     def _get_dense_tensor(
@@ -135,7 +134,6 @@ class FeatureColumnProtocol(
         Raises:
             ValueError: this isn't a sequence column, or its device is forbidden here.
         """
-        del training
         return self._sequence(self._keras_inputs(transformation_cache, state_manager))
 
     def _get_sequence_dense_tensor(

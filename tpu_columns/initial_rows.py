@@ -21,8 +21,6 @@ import tensorflow as tf
 
 from tpu_columns.partition import RowPartition
 
-tf1 = tf.compat.v1
-
 # TensorFlow's random ops: the stateless op of the same values, and by how much the counter of the
 # generator advances for each group of four elements. On a CPU both use the generator Philox, with
 # the first seed as the key and the second as the upper half of the counter.
@@ -77,11 +75,10 @@ def for_shards(
     value = None
     if not is_called_for_ranges:
         # Not in the calls for the shards, whose ops are on the servers that have them.
-        with tf.init_scope(), tf1.name_scope("initial_values"):
+        with tf.init_scope(), tf.compat.v1.name_scope("initial_values"):
             value = _checked(call(shape), shape)
 
     def rows_of_shard(shard: Any, dtype: Any = tf.float32, partition_info: Any = None) -> Any:
-        del dtype
         if partition_info is None:  # of a layer that doesn't partition variables
             return call(shard)
         start, count = int(partition_info.var_offset[0]), int(shard[0])

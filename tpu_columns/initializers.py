@@ -10,8 +10,6 @@ from typing import Any
 
 import tensorflow as tf
 
-tf1 = tf.compat.v1
-
 
 @contextlib.contextmanager
 def explain_errors(name: str, shape: tuple[int, int], initializer: Any) -> Iterator[None]:
@@ -26,7 +24,7 @@ def explain_errors(name: str, shape: tuple[int, int], initializer: Any) -> Itera
         ValueError: the initializer returns no float32 tensor of this shape.
         TypeError: it can't be called with a shape and a dtype.
     """
-    scope = tf1.get_variable_scope().name
+    scope = tf.compat.v1.get_variable_scope().name
     try:
         yield
     except (TypeError, ValueError) as error:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tpu_columns import _tensorflow as private
 from tpu_columns import categorical, placement
-from tpu_columns.categorical import CategoricalFeature
+from tpu_columns.categorical import BuilderCache, CategoricalFeature
 from tpu_columns.lookup_errors import check_counts
 
 
@@ -32,23 +32,16 @@ class LayerInputs(NamedTuple):
     features: Mapping[Any, Any]
 
 
-class _ReplacingCache:
+class _ReplacingCache(BuilderCache):
     """Transformation cache with some features in place of those of another cache."""
 
     def __init__(self, cache: Any, features: dict[str, Any]) -> None:
-        self._cache = cache
+        super().__init__(cache)
         self._features = features
-        self._transformed: dict[Any, Any] = {}
 
-    def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
-        """Returns a feature, or the transformed feature of a column."""
-        del training  # not read by any categorical column
-        if isinstance(key, str):
-            feature = self._features.get(key)
-            return self._cache.get(key, state_manager) if feature is None else feature
-        if key not in self._transformed:
-            self._transformed[key] = key.transform_feature(self, state_manager)
-        return self._transformed[key]
+    def _feature(self, key: str, state_manager: Any) -> Any:
+        feature = self._features.get(key)
+        return self._builder.get(key, state_manager) if feature is None else feature
 
 
 def convert_ragged(inputs: LayerInputs, feature: CategoricalFeature) -> LayerInputs:

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from tpu_columns import folded_signatures
+
 
 def attach(
     package: str, *modules: str
@@ -52,6 +54,7 @@ def attach(
     def __getattr__(name: str) -> Any:  # it becomes the package's
         if name in homes:
             found = getattr(importlib.import_module(homes[name]), name)
+            folded_signatures.fold(found)
             setattr(module, name, found)
             if "." not in package and "tensorflow" in sys.modules:
                 importlib.import_module("tpu_columns.log_messages").install()
@@ -61,11 +64,23 @@ def attach(
             return importlib.import_module(full)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    def __dir__() -> list[str]:  # it becomes the package's
-        special = (name for name in vars(module) if name.startswith("__"))
-        return sorted({*homes, *modules, *special})
+    return __getattr__, public_dir(package, *homes, *modules), [*homes]
 
-    return __getattr__, __dir__, [*homes]
+
+def public_dir(package: str, *names: str) -> Callable[[], list[str]]:
+    """Returns the `__dir__` of a package: its public names, without what its file imports.
+
+    Args:
+        package: full name of the package.
+        *names: its public names; without any, those of its `__all__`.
+    """
+    module = sys.modules[package]
+
+    def __dir__() -> list[str]:
+        special = (name for name in vars(module) if name.startswith("__"))
+        return sorted({*(names or module.__all__), *special})
+
+    return __dir__
 
 
 def _imports_for_type_checkers(source: str) -> Iterator[tuple[str, str]]:

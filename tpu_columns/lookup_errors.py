@@ -11,8 +11,6 @@ import tensorflow as tf
 
 from tpu_columns import shared_state
 
-tf1 = tf.compat.v1
-
 # Whole messages of our own ops (`kernels/cpp/features.h`): of bad ids, and of missing weights.
 _OUT_OF_RANGE_HERE = re.compile(r"Column (?:'|\").*: id .* enlarge its num_buckets\.")
 _COUNTS_DIFFER_HERE = re.compile(r"Column (?:'|\").*: feature .* make ids and weights sparse\.")
@@ -115,13 +113,13 @@ def record_site(
 ) -> None:
     """Records a lookup in the default graph; does nothing in eager mode."""
     if not tf.executing_eagerly():
-        sites = tf1.get_default_graph().get_collection_ref(shared_state.LOOKUP_SITES)
+        sites = tf.compat.v1.get_default_graph().get_collection_ref(shared_state.LOOKUP_SITES)
         sites.append(LookupSite(scope, LookupNames(column_name, feature_key, weight_key), num_rows))
 
 
 def names_of_scope() -> LookupNames | None:
     """Returns what errors of a lookup name, if it was recorded around the current name scope."""
-    graph = tf1.get_default_graph()
+    graph = tf.compat.v1.get_default_graph()
     scope = f"{graph.get_name_scope()}/"
     sites = reversed(graph.get_collection_ref(shared_state.LOOKUP_SITES))
     return next((site.names for site in sites if scope.startswith(site.scope)), None)

@@ -50,7 +50,7 @@ class Mode(enum.Enum):
 
 
 class Hardware(enum.Enum):
-    """Hardware of a run: a TPU (or a stand-in with its semantics), or CPUs only."""
+    """Hardware of a run: a TPU (or the host core), or CPUs only."""
 
     CPU = "cpu"
     TPU = "tpu"

@@ -6,51 +6,38 @@ Here are those of `tf.estimator`, the second generation; `estimator_spec.canned.
 either can be continued in the other.
 """
 
-from estimator_spec.canned import v1 as v1
-from estimator_spec.canned.baseline import (
-    BaselineClassifier,
-    BaselineEstimator,
-    BaselineRegressor,
-)
-from estimator_spec.canned.boosted_trees import (
-    BoostedTreesClassifier,
-    BoostedTreesEstimator,
-    BoostedTreesRegressor,
-)
-from estimator_spec.canned.dnn import (
-    DNNClassifier,
-    DNNEstimator,
-    DNNRegressor,
-    dnn_logit_fn_builder,
-)
-from estimator_spec.canned.dnn_linear_combined import (
-    DNNLinearCombinedClassifier,
-    DNNLinearCombinedEstimator,
-    DNNLinearCombinedRegressor,
-)
-from estimator_spec.canned.linear import (
-    LinearClassifier,
-    LinearEstimator,
-    LinearRegressor,
-    linear_logit_fn_builder,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BaselineClassifier",
-    "BaselineEstimator",
-    "BaselineRegressor",
-    "BoostedTreesClassifier",
-    "BoostedTreesEstimator",
-    "BoostedTreesRegressor",
-    "DNNClassifier",
-    "DNNEstimator",
-    "DNNLinearCombinedClassifier",
-    "DNNLinearCombinedEstimator",
-    "DNNLinearCombinedRegressor",
-    "DNNRegressor",
-    "LinearClassifier",
-    "LinearEstimator",
-    "LinearRegressor",
-    "dnn_logit_fn_builder",
-    "linear_logit_fn_builder",
-]
+from tpu_columns import lazy_names
+
+if TYPE_CHECKING:
+    # isort: off
+    from estimator_spec.canned.baseline import (
+        BaselineClassifier as BaselineClassifier,
+        BaselineEstimator as BaselineEstimator,
+        BaselineRegressor as BaselineRegressor,
+    )
+    from estimator_spec.canned.boosted_trees import (
+        BoostedTreesClassifier as BoostedTreesClassifier,
+        BoostedTreesEstimator as BoostedTreesEstimator,
+        BoostedTreesRegressor as BoostedTreesRegressor,
+    )
+    from estimator_spec.canned.dnn import (
+        DNNClassifier as DNNClassifier,
+        DNNEstimator as DNNEstimator,
+        DNNRegressor as DNNRegressor,
+        dnn_logit_fn_builder as dnn_logit_fn_builder,
+    )
+    from estimator_spec.canned.dnn_linear_combined import (
+        DNNLinearCombinedClassifier as DNNLinearCombinedClassifier,
+        DNNLinearCombinedEstimator as DNNLinearCombinedEstimator,
+        DNNLinearCombinedRegressor as DNNLinearCombinedRegressor,
+    )
+    from estimator_spec.canned.linear import (
+        LinearClassifier as LinearClassifier,
+        LinearEstimator as LinearEstimator,
+        LinearRegressor as LinearRegressor,
+        linear_logit_fn_builder as linear_logit_fn_builder,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names.attach(__name__, "v1")

@@ -39,7 +39,6 @@ class BaselineEstimator(Estimator):
         argument_rules.check("CannedEstimator", locals())
 
         def logit_fn(features: Any, mode: str) -> Any:
-            del mode
             return baseline_model.build(features, head.logits_dimension, use_resource=True)
 
         model_fn = make_model_fn(head, logit_fn, optimizer, _LEARNING_RATE)

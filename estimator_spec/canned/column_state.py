@@ -8,8 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-tf1 = tf.compat.v1
-
 
 class ScopedState:
     """State manager of feature columns, with variables in the current TF1 variable scope.
@@ -34,8 +32,7 @@ class ScopedState:
         initializer: Any = None,
     ) -> Any:
         """Creates and returns a variable of a column; its kind is that of the scope."""
-        del use_resource
-        variable = tf1.get_variable(
+        variable = tf.compat.v1.get_variable(
             name, tuple(shape), dtype or tf.float32, initializer, trainable=trainable
         )
         self._variables[feature_column, name] = variable

@@ -45,7 +45,6 @@ def make_model_fn(
     """
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
-        del config
         column_state.check_features(features)
         trainer = optimizers.keras_training_optimizer(optimizer, mode, learning_rate)
         with graph_variables.collecting() as added:

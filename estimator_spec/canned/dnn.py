@@ -18,8 +18,6 @@ from estimator_spec.core.user_functions.warm_start import WarmStartSettings
 from estimator_spec.heads import Head, RegressionHead, binary_or_multi_class_head, losses
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
-tf1 = tf.compat.v1
-
 SCOPE = "dnn"
 
 LogitFn = Callable[[dict[str, Any], str], Any]
@@ -53,8 +51,8 @@ def dnn_logit_fn_builder(
     layers = HiddenLayers.of(hidden_units, activation_fn, dropout, batch_norm)
 
     def dnn_logit_fn(features: dict[str, Any], mode: str) -> Any:
-        with tf1.variable_scope(SCOPE, use_resource=True):
-            with tf1.variable_scope(input_layer.SCOPE):
+        with tf.compat.v1.variable_scope(SCOPE, use_resource=True):
+            with tf.compat.v1.variable_scope(input_layer.SCOPE):
                 inputs = input_layer.build(features, feature_columns, shared_scope="")
             return hidden_layers.build(layers, inputs, units, mode)
 

@@ -85,7 +85,6 @@ def _make_model_fn(head: Head, parts: list[Part]) -> ModelFn:
     """Returns the model_fn of a combined model, whose loss is that of the parts' sum."""
 
     def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
-        del config
         column_state.check_features(features)
         logits: list[Any] = []
         trainers: list[Any] = []
@@ -179,7 +178,6 @@ class DNNLinearCombinedEstimator(Estimator):
         wide_fn = linear.linear_logit_fn_builder(units, linear_columns, linear_sparse_combiner)
 
         def wide(features: Any, mode: str) -> Any:
-            del mode
             logits = wide_fn(features)
             hidden_layers.summarize(linear.SCOPE, logits)
             return logits

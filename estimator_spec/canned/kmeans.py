@@ -251,7 +251,6 @@ class _ClusterInitializer(hooks_lib.BatchTaker):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Returns when all centers are chosen."""
-        del coord
         while not session.run(self._is_initialized):
             if self._is_chief:
                 session.run(self._initialize)
@@ -260,7 +259,7 @@ class _ClusterInitializer(hooks_lib.BatchTaker):
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
-class _StopAtSmallChange(tf1.train.SessionRunHook):
+class _StopAtSmallChange(hooks_lib.FetchingHook):
     """Hook that stops training when the loss hardly changes.
 
     Args:
@@ -269,14 +268,9 @@ class _StopAtSmallChange(tf1.train.SessionRunHook):
     """
 
     def __init__(self, loss: Any, tolerance: float) -> None:
-        self._loss = loss
+        self._fetched = loss
         self._tolerance = tolerance
         self._before: Any = None
-
-    def before_run(self, run_context: Any) -> Any:
-        """Fetches the loss."""
-        del run_context
-        return tf1.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Compares the loss with that of the step before."""

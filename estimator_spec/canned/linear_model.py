@@ -18,13 +18,7 @@ import tensorflow as tf
 from estimator_spec.canned import column_state, input_layer
 from estimator_spec.core._tensorflow import private
 from estimator_spec.heads.feature_columns import scope_name, sorted_columns
-from tpu_columns import categorical, column_lookup
-from tpu_columns.layer_inputs import (
-    LayerInputs,
-    check_features_of,
-    convert_ragged,
-    explain_feature_errors,
-)
+from tpu_columns import categorical, column_lookup, layer_inputs
 
 tf1 = tf.compat.v1
 
@@ -89,7 +83,7 @@ def build(
         for column in columns:
             with tf1.variable_scope(scope_name(column)):
                 if isinstance(column, private.CategoricalColumn):
-                    inputs = LayerInputs(cache, state, lambda: weights[-1], features)
+                    inputs = layer_inputs.LayerInputs(cache, state, lambda: weights[-1], features)
                     weights.append(_zeros(WEIGHTS, [column.num_buckets, units]))
                     sums.append(_categorical_sum(column, inputs, sparse_combiner))
                 else:
@@ -122,7 +116,7 @@ def _zeros(name: str, shape: list[Any]) -> Any:
     return tf1.get_variable(name, shape, tf.float32, tf1.zeros_initializer())
 
 
-def _categorical_sum(column: Any, inputs: LayerInputs, combiner: str) -> Any:
+def _categorical_sum(column: Any, inputs: layer_inputs.LayerInputs, combiner: str) -> Any:
     """Returns the combined weights of a column's ids, [batch, units]."""
     feature = categorical.read(column)
     if feature.is_sequence:
@@ -130,7 +124,9 @@ def _categorical_sum(column: Any, inputs: LayerInputs, combiner: str) -> Any:
             f"In linear_model: {column.name}. categorical_column must not be of type "
             "SequenceCategoricalColumn. Use a categorical column without sequence_ in its name."
         )
-    check_features_of(column, inputs.features, (feature.feature_key, feature.weight_key))
-    inputs = convert_ragged(inputs, feature)
-    with explain_feature_errors(inputs, column.name, feature):
+    layer_inputs.check_features_of(
+        column, inputs.features, (feature.feature_key, feature.weight_key)
+    )
+    inputs = layer_inputs.convert_ragged(inputs, feature)
+    with layer_inputs.explain_feature_errors(inputs, column.name, feature):
         return column_lookup.look_up(scope_name(column), column, feature, inputs, combiner)

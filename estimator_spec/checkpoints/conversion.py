@@ -117,7 +117,7 @@ def convert(
             may_shrink=bool(vocabulary),
         )
         spec_data = records.describe_spec(spec) if spec is not None else None
-        plan = planning.make_plan(checkpoint, found, options, spec_data)
+        plan = planning.Planner(checkpoint, found, options).plan(spec_data)
         report = change_report.ConversionReport(
             prefix, new_prefix, plan.changes, plan.notes, bool(dry_run)
         )

@@ -110,7 +110,8 @@ def slot_initial_value(
         return None
     if naming.optimizer.startswith("RMSProp") and naming.system == slots.CPU:
         return 1.0 if slot == "ms" else 0.0  # unlike an embedding core's
-    if naming.optimizer == "Adadelta":
+    of_keras = naming.system == slots.KERAS and naming.optimizer.startswith("RMSProp")
+    if of_keras or naming.optimizer == "Adadelta":
         return 0.0
     default = slots.DEFAULTS.get(naming.optimizer)
     if default is None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -42,28 +42,17 @@ class ConversionPlan:
     record: records.CheckpointRecord
 
 
-def make_plan(
-    checkpoint: Checkpoint,
-    found: variable_roles.VariableRoles,
-    options: ConversionOptions,
-    spec_data: Any = None,
-) -> ConversionPlan:
-    """Plans a conversion.
+class Planner:
+    """Plans a conversion; writes nothing.
 
     Args:
         checkpoint: the source, open.
         found: roles of its variables.
         options: options of the conversion.
-        spec_data: spec as plain data for the target's record; None copies the source's.
 
     Raises:
-        ValueError: an option can't be met; nothing was written.
+        ValueError: an option names a table or variable that the source lacks.
     """
-    return _Planner(checkpoint, found, options).plan(spec_data)
-
-
-class _Planner:
-    """A plan under construction."""
 
     def __init__(
         self,
@@ -86,7 +75,15 @@ class _Planner:
         self._slots = SlotConversion(options.slots)
         self._renamed = Renaming(options.rename, checkpoint.variables)
 
-    def plan(self, spec_data: Any) -> ConversionPlan:
+    def plan(self, spec_data: Any = None) -> ConversionPlan:
+        """Returns the plan; call it once.
+
+        Args:
+            spec_data: spec as plain data for the target's record; None copies the source's.
+
+        Raises:
+            ValueError: an option can't be met.
+        """
         options = self._options
         renames = options.rename or options.slots or options.objects
         if OBJECT_GRAPH in self._variables and renames:
@@ -115,7 +112,7 @@ class _Planner:
         unneeded = self._slots.without_beta_powers(self._found, self._variables)
         for name, beside in self._found.slots_of.items():
             if name in unneeded:
-                self._leave_out(name, "an embedding core's Adam has none")
+                self._leave_out([name], "an embedding core's Adam has none")
                 continue
             self._add_copy(name, renamed.new_name(name))
             for slot in beside:
@@ -130,15 +127,13 @@ class _Planner:
         for table in self._found.tables.values():
             if self._dropped(table.name) or objects.is_left_out(table):
                 why = "dropped" if self._dropped(table.name) else "the model's, not the object's"
-                for name in (table.name, *table.slots):
-                    self._leave_out(name, why)
+                self._leave_out([table.name, *table.slots], why)
                 continue
             key = objects.key(table)
             rows, _ = self._add_without_slots(table, objects.add_variable(key), what="object")
             self._add_object_slots(objects, table, key, rows)
         for name, beside in self._found.slots_of.items():
-            for other in (name, *beside):
-                self._leave_out(other, "no table")
+            self._leave_out([name, *beside], "no table")
         graph = output_variables.new_string(OBJECT_GRAPH, objects.graph())
         counter = output_variables.new_numbers(SAVE_COUNTER, np.asarray(1, np.int64))
         for output in (graph, counter):
@@ -152,7 +147,7 @@ class _Planner:
         rows: RowMapping,
     ) -> None:
         """Adds those slots of a table that the object has."""
-        kept = {name: s for name, s in table.slots.items() if not self._dropped(name)}
+        kept = self._kept_slots(table)
         found = objects.slots_of(table, kept)
         for slot in found:
             new = None
@@ -168,8 +163,7 @@ class _Planner:
                 self._slots.factor(table, slot.naming, slot.suffix),
                 f"slot of {slot.naming.optimizer}",
             )
-        for name in sorted(set(table.slots) - {slot.name for slot in found}):
-            self._leave_out(name, "dropped" if name not in kept else "the object has none such")
+        self._leave_out(sorted(set(kept) - {s.name for s in found}), "the object has none such")
         if kept and not found:
             self._notes.append(f"{table.name}: its slots are left out, training begins new ones.")
 
@@ -216,15 +210,22 @@ class _Planner:
             change_report.Change(source, output.name, before, shape, what, output.num_bytes)
         )
 
-    def _leave_out(self, name: str, why: str) -> None:
-        """Reports that a variable of the source isn't written."""
-        shape = self._variables[name].shape
-        self._changes.append(change_report.Change(name, None, shape, None, why, 0))
+    def _leave_out(self, names: Iterable[str], why: str) -> None:
+        """Reports that variables of the source aren't written."""
+        for name in names:
+            shape = self._variables[name].shape
+            self._changes.append(change_report.Change(name, None, shape, None, why, 0))
+
+    def _kept_slots(self, table: variable_roles.CheckpointTable) -> dict[str, str]:
+        """Returns the suffixes of a table's slots by name; leaves out those to drop."""
+        dropped = sorted(name for name in table.slots if self._dropped(name))
+        self._leave_out(dropped, "dropped")
+        return {name: suffix for name, suffix in table.slots.items() if name not in dropped}
 
     def _add_copy(self, name: str, target: str) -> None:
         """Adds a variable that isn't a table, unless it is dropped."""
         if self._dropped(name):
-            self._leave_out(name, "dropped")
+            self._leave_out([name], "dropped")
             return
         variable = self._variables[name]
         what = change_report.COPIED if name == target else "renamed"
@@ -234,8 +235,7 @@ class _Planner:
     def _add_table(self, table: variable_roles.CheckpointTable, target: str) -> None:
         """Adds a table with its slots, unless it is dropped."""
         if self._dropped(table.name):
-            for name in (table.name, *table.slots):
-                self._leave_out(name, "dropped with its table")
+            self._leave_out([table.name, *table.slots], "dropped with its table")
             return
         rows, initial = self._add_without_slots(table, target)
         self._add_slots(table, target, rows, initial)
@@ -345,16 +345,13 @@ class _Planner:
         rows: RowMapping,
         initial: new_rows.RowSource | None,
     ) -> None:
-        kept = {name: s for name, s in table.slots.items() if not self._dropped(name)}
-        for name in set(table.slots) - set(kept):
-            self._leave_out(name, "dropped")
+        kept = self._kept_slots(table)
         known, _, _ = slots.recognize_optimizers(kept.values())
         for name, suffix in sorted(kept.items()):
             naming = next((n for n in known if suffix in n.suffixes.values()), None)
             new_naming, new_suffix = self._slots.naming(table, naming, suffix)
-            new_name = self._renamed.explicit_name(name) or name.replace(
-                table.name + suffix, target + new_suffix
-            )
+            scope, _, partition = name.removesuffix(suffix).rpartition(table.name)
+            new_name = self._renamed.explicit_name(name) or scope + target + partition + new_suffix
             what = f"slot of {naming.optimizer}" if naming and new_suffix != suffix else ""
             new = initial
             if rows.count_new and not suffix.endswith("/ExponentialMovingAverage"):

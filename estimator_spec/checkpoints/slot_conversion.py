@@ -46,6 +46,12 @@ class SlotConversion:
             return before, suffix
         if system in before.system:
             return before, suffix
+        if before.system == slots.KERAS:
+            raise ValueError(
+                f"{table.name!r} has slots of Keras' {before.optimizer}, which are converted to no "
+                f"other system. Leave them out by drop=[{re.escape(suffix) + '$'!r}], and train on "
+                "with new ones."
+            )
         after = slots.find_naming(before.optimizer, system)
         if after is None:
             who = "An embedding core" if system == slots.TPU else "TF1"

@@ -7,43 +7,28 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from estimator_spec.compare.comparison import Comparison, Item, Outcome, Side
-from estimator_spec.compare.estimator_collector.options import Limits
-from estimator_spec.compare.gaps import Gap
-from estimator_spec.compare.loop import Steps, record_loop
-from estimator_spec.compare.programs import Program, ProgramError
-from estimator_spec.compare.runs import compare_programs
-from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
+from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
-    from estimator_spec.compare.checkpoint_values import compare_checkpoints
-
-
-def __getattr__(name: str) -> Any:
-    """Imports the comparison of checkpoints at its first use: nothing else needs TensorFlow."""
-    if name == "compare_checkpoints":
-        module = importlib.import_module("estimator_spec.compare.checkpoint_values")
-        return module.compare_checkpoints
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = [
-    "Comparison",
-    "Gap",
-    "Item",
-    "Limits",
-    "Outcome",
-    "Program",
-    "ProgramError",
-    "Side",
-    "Stage",
-    "Steps",
-    "Tolerance",
-    "Tolerances",
-    "compare_checkpoints",
-    "compare_programs",
-    "record_loop",
-]
+    # isort: off
+    from estimator_spec.compare.checkpoint_values import compare_checkpoints as compare_checkpoints
+    from estimator_spec.compare.comparison import (
+        Comparison as Comparison,
+        Item as Item,
+        Outcome as Outcome,
+        Side as Side,
+    )
+    from estimator_spec.compare.estimator_collector.options import Limits as Limits
+    from estimator_spec.compare.gaps import Gap as Gap
+    from estimator_spec.compare.loop import Steps as Steps, record_loop as record_loop
+    from estimator_spec.compare.programs import Program as Program, ProgramError as ProgramError
+    from estimator_spec.compare.runs import compare_programs as compare_programs
+    from estimator_spec.compare.stages import (
+        Stage as Stage,
+        Tolerance as Tolerance,
+        Tolerances as Tolerances,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_names.attach(__name__)

@@ -38,6 +38,8 @@ Tolerances: --tolerance 'metrics/*auc=1e-3' --tolerance 'losses/*=1e-4,1e-6' (re
 exit status: 0 they agree, 1 they differ, 2 error, 130 interrupted
 """
 
+_SIDES = ("old", "new")
+
 
 def main(arguments: Sequence[str]) -> int:
     """Compares, prints one page, and returns the exit status.
@@ -79,10 +81,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("new", nargs="?", help="the other one; without it the old program in this environment")
     add("-m", dest="module", help="compare this module of two directories, as `python -m` runs it")
-    add("--old-python", metavar="PATH", help="interpreter of the old program (default: this one)")
-    add("--new-python", metavar="PATH", help="interpreter of the new program (default: this one)")
-    add("--old-path", metavar="PATHS", help="PYTHONPATH of the old program (default: as it is)")
-    add("--new-path", metavar="PATHS", help="PYTHONPATH of the new program (default: as it is)")
+    for side in _SIDES:
+        program = f"of the {side} program"
+        add(f"--{side}-python", metavar="PATH", help=f"interpreter {program} (default: this one)")
+        add(f"--{side}-path", metavar="PATHS", help=f"PYTHONPATH {program} (default: as it is)")
+        add(f"--{side}-args", default="", metavar="TEXT", help=f"further arguments {program}")
     add(
         "--never-from",
         action="append",
@@ -90,8 +93,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="an error if a program imports a module from DIR",
     )
-    add("--old-args", default="", metavar="TEXT", help="further arguments of the old program")
-    add("--new-args", default="", metavar="TEXT", help="further arguments of the new program")
     add(
         "--run-option",
         action="append",
@@ -150,7 +151,10 @@ def _programs(options: argparse.Namespace, arguments: list[str]) -> tuple[Progra
         if options.module is None and not _is_program(path):
             raise ValueError(f"{path!r} isn't the file of a program, but the other one is.")
 
-    def program(place: str, python: str | None, more: str, python_path: str | None) -> Program:
+    def program(side: str, place: str) -> Program:
+        python, path, more = (
+            getattr(options, f"{side}_{name}") for name in ("python", "path", "args")
+        )
         place = os.path.abspath(place)
         return Program(
             options.module or place,
@@ -158,13 +162,10 @@ def _programs(options: argparse.Namespace, arguments: list[str]) -> tuple[Progra
             python,
             tuple(options.run_option),
             place if options.module else None,
-            python_path,
+            path,
         )
 
-    return (
-        program(options.old, options.old_python, options.old_args, options.old_path),
-        program(new, options.new_python, options.new_args, options.new_path),
-    )
+    return program("old", options.old), program("new", new)
 
 
 def _limits(options: argparse.Namespace) -> Limits:
@@ -207,7 +208,7 @@ def _plan(options: argparse.Namespace, arguments: list[str]) -> list[str]:
     """Returns what would be run and written, a line each."""
     lines = []
     if _are_programs(options):
-        for label, program in zip(("old", "new"), _programs(options, arguments), strict=True):
+        for label, program in zip(_SIDES, _programs(options, arguments), strict=True):
             what = [program.script] if program.directory is None else ["-m", program.script]
             command = [program.python or sys.executable, *what, *program.arguments]
             place = "" if program.directory is None else f" in {program.directory}"

@@ -9,6 +9,7 @@
 | `to_tpu_embedding_v2`      | configurations and layouts for SparseCore                         |
 | `to_serving`               | a `TPUEmbeddingForServing` with trained tables                    |
 | `to_keras`                 | a Keras 3 model of feature columns, or of a canned estimator      |
+| `to_torch`                 | a program of PyTorch of feature columns, or of a canned estimator |
 | `to_distributed_embedding` | a Keras 3 `keras_rs.layers.DistributedEmbedding` with them        |
 | `to_partial_embedding`     | a `PartialEmbedding` layer with them                              |
 | `to_partial_tpu_embedding` | the `PartialTPUEmbedding` of tensorflow-recommenders with them    |
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     )
     from estimator_spec.convert.sparse_core import to_tpu_embedding_v2 as to_tpu_embedding_v2
     from estimator_spec.convert.tfrs import to_partial_tpu_embedding as to_partial_tpu_embedding
+    from estimator_spec.convert.torch_columns import to_torch as to_torch
     from estimator_spec.convert.partial import PartialEmbeddingMethods
 
     PartialEmbedding = PartialEmbeddingMethods

@@ -225,23 +225,8 @@ def to_distributed_embedding(
     names = _table_names(resolved)
     by_table = _optimizers(resolved, target, trained)
     configs = {
-        table: layers.TableConfig(
-            name=names[table],
-            vocabulary_size=config.vocabulary_size,
-            embedding_dim=config.dimension,
-            initializer=keras_initializer(config.initializer),
-            optimizer=keras_optimizers.sparse_core_optimizer(
-                None if by_table[table] is None else resolved.parameters(table),
-                resolved.learning_rate(table),
-                backend,
-            ),
-            combiner=resolved.combiner(table),
-            placement=placement(
-                table in resolved.on_tensor_core,
-                [resolved.columns.get(key) for key in resolved.features_of(table)],
-            ),
-        )
-        for table, config in resolved.tables.items()
+        table: _table_config(layers, resolved, table, names[table], backend)
+        for table in resolved.tables
     }
     features = {
         key: _feature(layers, key, feature, configs[feature.table_id], batch_size, widths[key])
@@ -360,6 +345,26 @@ def _optimizers(
                 made[key].iterations.assign(trained.global_step)
         by_table[table] = made[key]
     return by_table
+
+
+def _table_config(layers: Any, resolved: ResolvedSpec, table: str, name: str, backend: str) -> Any:
+    """Returns the `keras_rs.layers.TableConfig` of a table."""
+    config, on_tensor_core = resolved.tables[table], table in resolved.on_tensor_core
+    return layers.TableConfig(
+        name=name,
+        vocabulary_size=config.vocabulary_size,
+        embedding_dim=config.dimension,
+        initializer=keras_initializer(config.initializer),
+        optimizer=keras_optimizers.sparse_core_optimizer(
+            None if on_tensor_core else resolved.parameters(table),
+            resolved.learning_rate(table),
+            backend,
+        ),
+        combiner=resolved.combiner(table),
+        placement=placement(
+            on_tensor_core, [resolved.columns.get(key) for key in resolved.features_of(table)]
+        ),
+    )
 
 
 def placement(on_tensor_core: bool, columns: Iterable[Any]) -> str:

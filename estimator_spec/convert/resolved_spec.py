@@ -9,10 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.core._tensorflow import private
-from estimator_spec.core.embedding.optimizers import (
-    FrequencyEstimatorParameters,
-    OptimizationParameters,
-)
+from estimator_spec.core.embedding import optimizers
 from estimator_spec.core.embedding.spec import (
     EmbeddingConfigSpec,
     FeatureConfig,
@@ -84,7 +81,7 @@ class ResolvedSpec:
         """Returns the sorted keys of the tables that the embedding core looks up."""
         return sorted(set(self.tables) - self.on_tensor_core)
 
-    def parameters(self, table: str) -> OptimizationParameters | None:
+    def parameters(self, table: str) -> optimizers.OptimizationParameters | None:
         """Returns the optimizer of a table, its own or the spec's."""
         return table_optimizer(self.spec, self.tables[table])
 
@@ -99,7 +96,7 @@ class ResolvedSpec:
             ValueError: the table has none.
         """
         rate, parameters = self.learning_rate(table), self.parameters(table)
-        if rate is None and not isinstance(parameters, FrequencyEstimatorParameters):
+        if rate is None and not isinstance(parameters, optimizers.FrequencyEstimatorParameters):
             raise ValueError(
                 f"Table {table!r} has no learning rate: neither it (learning_rate, "
                 f"learning_rate_fn) nor its {type(parameters).__name__} says one."

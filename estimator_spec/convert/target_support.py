@@ -168,6 +168,11 @@ def _same(*names: str) -> dict[str, ArgumentRule]:
     return {name: ArgumentRule(name) for name in names}
 
 
+def _renamed(**names: str) -> dict[str, ArgumentRule]:
+    """Returns the rules of arguments that the target has under other names."""
+    return {name: ArgumentRule(other) for name, other in names.items()}
+
+
 def _rules(kind: type, known: Mapping[str, ArgumentRule] | None = None) -> dict[str, ArgumentRule]:
     """Returns the rules of an optimizer's arguments; those not known need no argument."""
     return {name: (known or {}).get(name, ArgumentRule()) for name in argument_names(kind)}
@@ -204,11 +209,10 @@ _SUMMED_SGD = ArgumentRule(
     consequence=_ONE_UPDATE,
 )
 _NO_MOMENTUM = _only("there is no momentum", momentum=0)
-_ADAM = {
-    "beta1": ArgumentRule("beta_1"),
-    "beta2": ArgumentRule("beta_2"),
-    "epsilon": ArgumentRule("epsilon", default=1e-7),
-}
+_ADAGRAD = _renamed(initial_accumulator="initial_accumulator_value")
+_EPSILON = {"epsilon": ArgumentRule("epsilon", default=1e-7)}
+_ADAM = _renamed(beta1="beta_1", beta2="beta_2") | _EPSILON
+_UNUSED = ArgumentRule()
 _NO_PROXIMAL_STEP = _only(
     "there is no proximal step: rows aren't pulled to 0",
     l1_regularization_strength=0,
@@ -236,7 +240,7 @@ def _proto() -> dict[type, OptimizerSupport]:
 def _mid_level(v2: bool) -> dict[type, OptimizerSupport]:
     """Returns the support of the optimizers of `tf.tpu.experimental.embedding`."""
     limits = ("clip_gradient_min", "clip_gradient_max")
-    common = {**_same(*_COMMON), **{name: ArgumentRule("clipvalue") for name in limits}}
+    common = _same(*_COMMON) | dict.fromkeys(limits, ArgumentRule("clipvalue"))
     if v2:
         common |= {
             "use_gradient_accumulation": _SUMMED,
@@ -248,10 +252,9 @@ def _mid_level(v2: bool) -> dict[type, OptimizerSupport]:
                 clip_gradient_max=None,
             ),
             "weight_decay_factor": _no_decay("isn't implemented: no decay"),
-            "multiply_weight_decay_factor_by_learning_rate": ArgumentRule(),
+            "multiply_weight_decay_factor_by_learning_rate": _UNUSED,
         }
-    adagrad = {"initial_accumulator": ArgumentRule("initial_accumulator_value")}
-    adam = {**_ADAM, **_same("lazy_adam", "sum_inside_sqrt")}
+    adam = _ADAM | _same("lazy_adam", "sum_inside_sqrt")
     ftrl = {
         **_same("learning_rate_power", "l1_regularization_strength", "l2_regularization_strength"),
         **_same("beta", "multiply_linear_by_learning_rate", "allow_zero_accumulator"),
@@ -264,18 +267,18 @@ def _mid_level(v2: bool) -> dict[type, OptimizerSupport]:
         ours.StochasticGradientDescentParameters: OptimizerSupport(
             "SGD", _linear(common) if v2 else common
         ),
-        ours.AdagradParameters: OptimizerSupport("Adagrad", {**common, **adagrad}),
+        ours.AdagradParameters: OptimizerSupport("Adagrad", common | _ADAGRAD),
         ours.AdagradMomentumParameters: OptimizerSupport(
             "AdagradMomentum",
-            {**common, **_same("momentum", "use_nesterov", "exponent", "beta2", "epsilon")},
+            common | _same("momentum", "use_nesterov", "exponent", "beta2", "epsilon"),
         ),
-        ours.AdamParameters: OptimizerSupport("Adam", {**common, **adam}),
-        ours.FtrlParameters: OptimizerSupport("FTRL", {**common, **ftrl}),
+        ours.AdamParameters: OptimizerSupport("Adam", common | adam),
+        ours.FtrlParameters: OptimizerSupport("FTRL", common | ftrl),
         ours.ProximalAdagradParameters: OptimizerSupport(
-            "Adagrad", {**common, **adagrad, **_NO_PROXIMAL_STEP}
+            "Adagrad", common | _ADAGRAD | _NO_PROXIMAL_STEP
         ),
         ours.MomentumParameters: OptimizerSupport(
-            "SGD", {**common, **_NO_MOMENTUM, "use_nesterov": ArgumentRule()}
+            "SGD", common | _NO_MOMENTUM | {"use_nesterov": _UNUSED}
         ),
         # With beta_1 = 0, m is the gradient: Adam equals RMSProp without momentum.
         ours.RMSPropParameters: OptimizerSupport(
@@ -298,12 +301,12 @@ def _mid_level(v2: bool) -> dict[type, OptimizerSupport]:
 
 def _linear(common: dict[str, ArgumentRule]) -> dict[str, ArgumentRule]:
     """Returns the rules of SGD, whose step by a sum of gradients equals the steps by each."""
-    return {**common, "use_gradient_accumulation": ArgumentRule()}
+    return common | {"use_gradient_accumulation": _UNUSED}
 
 
 def _without_counterpart(common: dict[str, ArgumentRule]) -> dict[type, OptimizerSupport]:
     """Returns the support of optimizers that another one replaces."""
-    yogi = {**common, **_ADAM, "learning_rate": ArgumentRule()}
+    yogi = common | _ADAM | {"learning_rate": _UNUSED}
     return {
         ours.ProximalYogiParameters: OptimizerSupport(
             "Adam",
@@ -318,111 +321,99 @@ def _without_counterpart(common: dict[str, ArgumentRule]) -> dict[type, Optimize
     }
 
 
+def _symmetric(parameters: Any) -> bool:
+    low, high = parameters.clip_gradient_min, parameters.clip_gradient_max
+    return low is high is None or (low is not None and high is not None and low == -high < 0)
+
+
+_KERAS = {
+    "learning_rate": ArgumentRule("learning_rate"),
+    "use_gradient_accumulation": _SUMMED,
+    **_only("weights aren't clipped", clip_weight_min=None, clip_weight_max=None),
+    "weight_decay_factor": _no_decay("would shrink all rows, looked up or not: no decay"),
+    "multiply_weight_decay_factor_by_learning_rate": _UNUSED,
+    **dict.fromkeys(
+        ("clip_gradient_min", "clip_gradient_max"),
+        ArgumentRule(
+            "clipvalue",
+            condition=Condition("None, or -min = max", _symmetric),
+            consequence="limits that aren't -c and c: gradients aren't clipped",
+        ),
+    ),
+}
+_KERAS_ADAM = {
+    **_KERAS,
+    "learning_rate": ArgumentRule("learning_rate", note="a schedule that undoes bias correction"),
+    "beta1": ArgumentRule("beta_1", note="rounded to float32"),
+    "beta2": ArgumentRule("beta_2", note="rounded to float32"),
+    **_EPSILON,
+    **_only("rows not looked up move as well", lazy_adam=False),
+    **_only(
+        "epsilon stands outside of the root: differs where √v is near it", sum_inside_sqrt=False
+    ),
+}
+# Without momentum and with exponent 2 it equals Adagrad with an epsilon.
+_KERAS_ADAGRAD_MOMENTUM = {
+    **_KERAS,
+    **_NO_MOMENTUM,
+    "use_nesterov": _UNUSED,
+    **_only("the root is the square root", exponent=2),
+    **_only("the accumulator doesn't decay", beta2=1),
+    **_EPSILON,
+}
+_NO_ZERO = "turns rows that no step looks up into NaN"
+_KERAS_FTRL = {
+    **_KERAS,
+    **_same("learning_rate_power", "beta"),
+    "initial_accumulator_value": _positive("initial_accumulator_value", _NO_ZERO),
+    **_same("l1_regularization_strength", "l2_regularization_strength"),
+    **_only("the linear slot holds z, not z·lr", multiply_linear_by_learning_rate=False),
+    "allow_zero_accumulator": _UNUSED,
+}
+
+
+def _other_rows(consequence: str, unless: Condition | None = None) -> Any:
+    """Returns the difference of an optimizer that also moves rows that no step looks up."""
+    never = Condition("", lambda parameters: False)
+    return (("rows not looked up", unless or never, consequence),)
+
+
 def _keras() -> dict[type, OptimizerSupport]:
     """Returns the support of Keras 3's optimizers, most of which update all rows of a table.
 
     Gradients of repeated ids are summed first, as in an embedding core, unlike in Keras.
     """
-    common = {
-        "learning_rate": ArgumentRule("learning_rate"),
-        "use_gradient_accumulation": _SUMMED,
-        **_only("weights aren't clipped", clip_weight_min=None, clip_weight_max=None),
-        "weight_decay_factor": _no_decay("would shrink all rows, looked up or not: no decay"),
-        "multiply_weight_decay_factor_by_learning_rate": ArgumentRule(),
-        **{
-            name: ArgumentRule(
-                "clipvalue",
-                condition=Condition("None, or -min = max", _symmetric),
-                consequence="limits that aren't -c and c: gradients aren't clipped",
-            )
-            for name in ("clip_gradient_min", "clip_gradient_max")
-        },
-    }
-    adagrad = {"initial_accumulator": ArgumentRule("initial_accumulator_value")}
-    rows_move = "rows not looked up"
-    never = Condition("", lambda parameters: False)
     without_momentum = Condition(
         "with a momentum of 0", lambda parameters: parameters.momentum == 0
     )
     return {
-        ours.StochasticGradientDescentParameters: OptimizerSupport("SGD", _linear(common)),
-        ours.AdagradParameters: OptimizerSupport(
-            "Adagrad", {**common, **adagrad}, {"epsilon": 0.0}
-        ),
+        ours.StochasticGradientDescentParameters: OptimizerSupport("SGD", _linear(_KERAS)),
+        ours.AdagradParameters: OptimizerSupport("Adagrad", _KERAS | _ADAGRAD, {"epsilon": 0.0}),
         ours.ProximalAdagradParameters: OptimizerSupport(
-            "Adagrad", {**common, **adagrad, **_NO_PROXIMAL_STEP}, {"epsilon": 0.0}
+            "Adagrad", _KERAS | _ADAGRAD | _NO_PROXIMAL_STEP, {"epsilon": 0.0}
         ),
-        # Without momentum and with exponent 2 it equals Adagrad with an epsilon.
         ours.AdagradMomentumParameters: OptimizerSupport(
-            "Adagrad",
-            {
-                **common,
-                **_NO_MOMENTUM,
-                "use_nesterov": ArgumentRule(),
-                **_only("the root is the square root", exponent=2),
-                **_only("the accumulator doesn't decay", beta2=1),
-                "epsilon": ArgumentRule("epsilon", default=1e-7),
-            },
-            {"initial_accumulator_value": 0.0},
+            "Adagrad", _KERAS_ADAGRAD_MOMENTUM, {"initial_accumulator_value": 0.0}
         ),
-        ours.AdamParameters: OptimizerSupport(
-            "Adam",
-            {
-                **common,
-                "learning_rate": ArgumentRule(
-                    "learning_rate", note="a schedule that undoes bias correction"
-                ),
-                **_ADAM,
-                "beta1": ArgumentRule("beta_1", note="rounded to float32"),
-                "beta2": ArgumentRule("beta_2", note="rounded to float32"),
-                **_only("rows not looked up move as well", lazy_adam=False),
-                **_only(
-                    "epsilon stands outside of the root: differs where √v is near it",
-                    sum_inside_sqrt=False,
-                ),
-            },
-        ),
+        ours.AdamParameters: OptimizerSupport("Adam", _KERAS_ADAM),
         ours.FtrlParameters: OptimizerSupport(
             "Ftrl",
-            {
-                **common,
-                **_same("learning_rate_power", "beta"),
-                "initial_accumulator_value": _positive(
-                    "initial_accumulator_value", "turns rows that no step looks up into NaN"
-                ),
-                **_same("l1_regularization_strength", "l2_regularization_strength"),
-                **_only(
-                    "the linear slot holds z, not z·lr", multiply_linear_by_learning_rate=False
-                ),
-                "allow_zero_accumulator": ArgumentRule(),
-            },
-            other_differences=(
-                (
-                    rows_move,
-                    never,
-                    "become what their linear slot says, which is 0 at first",
-                ),
+            _KERAS_FTRL,
+            other_differences=_other_rows(
+                "become what their linear slot says, which is 0 at first"
             ),
         ),
         ours.MomentumParameters: OptimizerSupport(
             "SGD",
-            {
-                **common,
-                "momentum": ArgumentRule("momentum"),
-                "use_nesterov": ArgumentRule("nesterov"),
-            },
-            other_differences=((rows_move, without_momentum, "go on moving by their momentum"),),
+            _KERAS | _renamed(momentum="momentum", use_nesterov="nesterov"),
+            other_differences=_other_rows("go on moving by their momentum", without_momentum),
         ),
         ours.RMSPropParameters: OptimizerSupport(
             "RMSprop",
-            {
-                **common,
-                **_same("rho", "momentum"),
-                "epsilon": _positive("epsilon", "turns rows that no step looks up into NaN"),
-            },
-            other_differences=((rows_move, never, "forget: their ms decays in every step"),),
+            _KERAS | _same("rho", "momentum") | {"epsilon": _positive("epsilon", _NO_ZERO)},
+            other_differences=_other_rows("forget: their ms decays in every step"),
         ),
-        **_without_counterpart(common),
+        **_without_counterpart(_KERAS),
     }
 
 
@@ -436,11 +427,6 @@ def _keras_core() -> dict[type, OptimizerSupport]:
             supported["use_gradient_accumulation"] = _SUMMED_SGD if sgd else _SUMMED
         table[kind] = OptimizerSupport("EmbeddingCoreOptimizer", supported)
     return table
-
-
-def _symmetric(parameters: Any) -> bool:
-    low, high = parameters.clip_gradient_min, parameters.clip_gradient_max
-    return low is high is None or (low is not None and high is not None and low == -high < 0)
 
 
 @functools.cache

@@ -10,14 +10,8 @@ import tensorflow as tf
 
 from estimator_spec.core.common import argument_rules
 from estimator_spec.core.export.export_outputs import RegressionOutput
-from estimator_spec.heads import classes, inputs, losses
+from estimator_spec.heads import classes, inputs, losses, metrics
 from estimator_spec.heads.keys import REGRESS_SIGNATURE, MetricKeys, PredictionKeys
-from estimator_spec.heads.metrics import (
-    MetricFactory,
-    broadcast_weights,
-    update_areas_and_thresholds,
-    update_mean,
-)
 from estimator_spec.heads.single import Losses, SingleHead, check_keys
 from tpu_columns.checks import check_rule
 
@@ -129,7 +123,7 @@ class BinaryClassHead(SingleHead):
         regress = RegressionOutput(value=predictions[PredictionKeys.LOGISTIC])
         return {**outputs, REGRESS_SIGNATURE: regress}
 
-    def add_metrics(self, factory: MetricFactory) -> None:
+    def add_metrics(self, factory: metrics.MetricFactory) -> None:
         """Adds the metrics of the class docstring."""
         factory.add("Accuracy", MetricKeys.ACCURACY)
         factory.add("Precision", MetricKeys.PRECISION)
@@ -147,14 +141,16 @@ class BinaryClassHead(SingleHead):
         predictions = self.predictions(logits, keys)
         logistic = predictions[PredictionKeys.LOGISTIC]
         ids = predictions[PredictionKeys.CLASS_IDS]
-        weights = broadcast_weights(batch.labels, batch.weights)
+        weights = metrics.broadcast_weights(batch.labels, batch.weights)
         for key in (MetricKeys.ACCURACY, MetricKeys.PRECISION, MetricKeys.RECALL):
             metric(key).update_state(batch.labels, ids, sample_weight=weights)
-        update_mean(metric(MetricKeys.PREDICTION_MEAN), logistic, weights)
+        metrics.update_mean(metric(MetricKeys.PREDICTION_MEAN), logistic, weights)
         label_mean = metric(MetricKeys.LABEL_MEAN)
-        update = update_mean(label_mean, batch.labels, weights)
+        update = metrics.update_mean(label_mean, batch.labels, weights)
         self._update_baseline(metric(MetricKeys.ACCURACY_BASELINE), label_mean, update)
-        update_areas_and_thresholds(metric, batch.labels, logistic, weights, self.thresholds)
+        metrics.update_areas_and_thresholds(
+            metric, batch.labels, logistic, weights, self.thresholds
+        )
 
     def _update_baseline(self, baseline: Any, label_mean: Any, update: Any) -> None:
         """Updates the accuracy of always predicting the class that is more frequent so far.

@@ -10,22 +10,18 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.core.common.signatures import argument_names
+from estimator_spec.heads import regression
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.multi_class import MultiClassHead
 from estimator_spec.heads.multi_label import MultiLabelHead
-from estimator_spec.heads.regression import (
-    LogisticRegressionHead,
-    PoissonRegressionHead,
-    RegressionHead,
-)
 
 _KINDS: dict[type, str] = {
     BinaryClassHead: "binary",
     MultiClassHead: "classes",
     MultiLabelHead: "labels",
-    RegressionHead: "numbers",
-    LogisticRegressionHead: "logistic",
-    PoissonRegressionHead: "poisson",
+    regression.RegressionHead: "numbers",
+    regression.LogisticRegressionHead: "logistic",
+    regression.PoissonRegressionHead: "poisson",
 }
 
 
@@ -111,7 +107,7 @@ def has_inverse_link(head: Any) -> bool:
         head: a head of either generation.
     """
     inner = getattr(head, "wrapped", head)
-    return isinstance(inner, RegressionHead) and inner._inverse_link_fn is not None
+    return isinstance(inner, regression.RegressionHead) and inner._inverse_link_fn is not None
 
 
 def class_labels(head: Any) -> tuple[str, ...] | None:

@@ -22,8 +22,6 @@ from estimator_spec.heads.keys import (
 from estimator_spec.heads.metrics import MetricFactory, Metrics
 from estimator_spec.heads.single import add_loss_summaries
 
-tf1 = tf.compat.v1
-
 
 def check_heads(
     heads: Any, head_weights: Any, interface: Any
@@ -272,7 +270,7 @@ class MultiHead(Head):
         regularization_losses: Sequence[Any] | None = None,
     ) -> EstimatorSpec:
         """Returns what a `model_fn` returns; see `Head.create_estimator_spec`."""
-        with tf1.name_scope(self.name, "multi_head"):
+        with tf.compat.v1.name_scope(self.name, "multi_head"):
             predictions = self.predictions(logits)
             if mode == ModeKeys.PREDICT:
                 outputs = self._export_outputs(features, logits)
@@ -288,7 +286,7 @@ class MultiHead(Head):
                     regularization_losses=regularization_losses,
                 )
                 return EstimatorSpec(mode, predictions, loss, eval_metric_ops=metrics)
-            with tf1.name_scope("training/"):  # as in `SingleHead`
+            with tf.compat.v1.name_scope("training/"):  # as in `SingleHead`
                 train_op = train_ops.make_train_op(
                     loss,
                     optimizer,

@@ -8,15 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.heads import classes, inputs, losses
+from estimator_spec.heads import classes, inputs, losses, metrics
 from estimator_spec.heads.binary_class import check_thresholds
 from estimator_spec.heads.keys import MetricKeys, PredictionKeys
-from estimator_spec.heads.metrics import (
-    MetricFactory,
-    broadcast_weights,
-    update_areas_and_thresholds,
-    update_mean,
-)
 from estimator_spec.heads.single import Losses, SingleHead, check_keys
 
 
@@ -156,7 +150,7 @@ class MultiLabelHead(SingleHead):
         """Returns an output of Classify requests under the default name and its own."""
         return classes.classify_outputs(predictions, self._n_classes, self._label_vocabulary)
 
-    def add_metrics(self, factory: MetricFactory) -> None:
+    def add_metrics(self, factory: metrics.MetricFactory) -> None:
         """Adds the metrics of the class docstring."""
         factory.add_areas(MetricKeys.AUC, MetricKeys.AUC_PR)
         factory.add_thresholds(self.thresholds)
@@ -186,15 +180,17 @@ class MultiLabelHead(SingleHead):
         """Updates the metrics of the class docstring."""
         predictions = self.predictions(logits, [PredictionKeys.PROBABILITIES])
         probabilities = predictions[PredictionKeys.PROBABILITIES]
-        weights = broadcast_weights(batch.labels, batch.weights)
-        update_areas_and_thresholds(metric, batch.labels, probabilities, weights, self.thresholds)
+        weights = metrics.broadcast_weights(batch.labels, batch.weights)
+        metrics.update_areas_and_thresholds(
+            metric, batch.labels, probabilities, weights, self.thresholds
+        )
         for class_id in self.classes_with_metrics:
             probability, auc, auc_pr = self.class_metric_keys(class_id)
             labels, values, shares = (
                 tensor[..., class_id : class_id + 1]
                 for tensor in (batch.labels, probabilities, weights)
             )
-            update_mean(metric(probability), values, shares)
+            metrics.update_mean(metric(probability), values, shares)
             for key in (auc, auc_pr):
                 metric(key).update_state(labels, values, sample_weight=shares)
 

@@ -108,7 +108,6 @@ class RegressionHead(SingleHead):
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns the predicted values, and the logits too if there is an inverse link."""
-        del keys
         if self._inverse_link_fn is None:
             return {PredictionKeys.PREDICTIONS: logits}
         return {

@@ -169,7 +169,6 @@ class SingleHead(Head):
         regularization_losses: Sequence[Any] | None = None,
     ) -> Any:
         """Returns the loss of a batch; see `Head.loss`."""
-        del mode
         with tf.name_scope("losses"):
             logits = inputs.check_logits(logits, self.logits_dimension)
             batch = self.batch_losses(labels, logits, features)

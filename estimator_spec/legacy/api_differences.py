@@ -7,7 +7,8 @@ of TensorFlow 2. A test compares the table with the installed TensorFlow.
 
 from __future__ import annotations
 
-# By module.
+from estimator_spec.legacy.name_rows import parse_table
+
 _TABLE = """
 tensorflow: DeviceSpec Variable VariableAggregation argmax argmin assert_equal assert_greater
     assert_less assert_rank batch_to_space boolean_mask case cond constant constant_initializer
@@ -70,17 +71,7 @@ test: assert_equal_graph_def compute_gradient
 train: Checkpoint
 """
 
-
-def _read(table: str) -> dict[str, frozenset[str]]:
-    """Returns the names in a table by module, relative to `tensorflow`."""
-    found: dict[str, list[str]] = {}
-    for word in table.split():
-        if word.endswith(":"):
-            module = word.removesuffix(":").removeprefix("tensorflow")
-            found[module] = []
-        else:
-            found[module].append(word)
-    return {module: frozenset(names) for module, names in found.items()}
-
-
-NAMES = _read(_TABLE)
+# By module, relative to `tensorflow`.
+NAMES: dict[str, set[str]] = {}
+for _, (_module,), _name in parse_table(_TABLE):
+    NAMES.setdefault(_module.removeprefix("tensorflow"), set()).add(_name)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from estimator_spec.legacy.name_rows import ModuleHome, When, parse_rows
+from estimator_spec.legacy.name_rows import When, parse_homes, parse_rows
 
 # Other names of tensorflow.contrib that TPU programs import.
 CONTRIB = parse_rows(
@@ -58,11 +58,10 @@ CONTRIB = parse_rows(
     contrib.data: batch_and_drop_remainder padded_batch_and_drop_remainder sloppy_interleave
     contrib.lookup contrib.lookup.lookup_ops:
       index_table_from_tensor index_to_string_table_from_tensor
-    contrib.layers contrib.layers.python.layers contrib.layers.python.layers.layers: layer_norm
-    contrib.layers contrib.layers.python.layers contrib.layers.python.layers.initializers:
+    layers layers_py.layers: layer_norm
+    layers layers_py.initializers:
       variance_scaling_initializer xavier_initializer xavier_initializer_conv2d=xavier_initializer
-    contrib.layers contrib.layers.python.layers contrib.layers.python.layers.regularizers:
-      l1_regularizer l2_regularizer
+    layers layers_py.regularizers: l1_regularizer l2_regularizer
 
     [estimator_spec.core._tensorflow.private.lookup_ops]
     contrib.lookup contrib.lookup.lookup_ops:
@@ -150,11 +149,13 @@ CONTRIB = parse_rows(
     contrib.predictor.saved_model_predictor: SavedModelPredictor
     contrib.predictor.core_estimator_predictor: CoreEstimatorPredictor
 
-    [estimator_spec.legacy.contrib.factorization]
+    [estimator_spec.canned.kmeans_model]
     contrib.factorization contrib.factorization.python.ops.clustering_ops:
-      COSINE_DISTANCE KMEANS_PLUS_PLUS_INIT KMeans RANDOM_INIT SQUARED_EUCLIDEAN_DISTANCE
+      COSINE_DISTANCE KMEANS_PLUS_PLUS_INIT RANDOM_INIT SQUARED_EUCLIDEAN_DISTANCE
+    [estimator_spec.legacy.contrib.factorization]
+    contrib.factorization contrib.factorization.python.ops.clustering_ops: KMeans
     contrib.factorization contrib.factorization.python.ops.kmeans contrib.learn \
-      contrib.learn.python.learn.estimators contrib.learn.python.learn.estimators.kmeans:
+      learn_py.estimators learn_py.estimators.kmeans:
       KMeansClustering
 
     [estimator_spec.legacy.contrib.distribute]
@@ -204,50 +205,41 @@ MOVED = parse_rows(
 )
 
 # Modules that TensorFlow has elsewhere now, with most of their names and modules.
-MODULES = (
-    ModuleHome(
-        "contrib.keras contrib.keras.api.keras contrib.keras.python.keras",
-        "tensorflow.compat.v1.keras",
-    ),
+MODULES = parse_homes(
+    """
+    tensorflow.compat.v1.keras: contrib.keras contrib.keras.api.keras contrib.keras.python.keras
+    """
 )
 
 # tf_slim is tf.contrib's layers, framework, metrics and losses in a package of their own. If it is
 # installed, it has what isn't in the tables above.
-LIBRARIES = (
-    ModuleHome("contrib.slim contrib.slim.python.slim", "tf_slim"),
-    ModuleHome("contrib.slim.nets contrib.slim.python.slim.nets", "tf_slim.nets"),
-    ModuleHome("contrib.slim.data contrib.slim.python.slim.data", "tf_slim.data"),
-    *(
-        ModuleHome(
-            f"contrib.slim.{name} contrib.slim.python.slim.data.{name}", f"tf_slim.data.{name}"
-        )
-        for name in [
-            "data_decoder",
-            "data_provider",
-            "dataset",
-            "dataset_data_provider",
-            "parallel_reader",
-            "prefetch_queue",
-            "tfexample_decoder",
-        ]
-    ),
-    ModuleHome(
-        "contrib.layers contrib.layers.python.layers contrib.layers.python.ops", "tf_slim.layers"
-    ),
-    ModuleHome("contrib.layers.python.layers.layers", "tf_slim.layers.layers"),
-    ModuleHome("contrib.layers.python.layers.initializers", "tf_slim.layers.initializers"),
-    ModuleHome("contrib.layers.python.layers.regularizers", "tf_slim.layers.regularizers"),
+LIBRARIES = parse_homes(
+    """
+    tf_slim: slim
+    tf_slim.nets: slim.nets
+    tf_slim.data: slim.data
+    tf_slim.data.data_decoder: contrib.slim.data_decoder slim_py.data.data_decoder
+    tf_slim.data.data_provider: contrib.slim.data_provider slim_py.data.data_provider
+    tf_slim.data.dataset: contrib.slim.dataset slim_py.data.dataset
+    tf_slim.data.dataset_data_provider:
+      contrib.slim.dataset_data_provider slim_py.data.dataset_data_provider
+    tf_slim.data.parallel_reader: contrib.slim.parallel_reader slim_py.data.parallel_reader
+    tf_slim.data.prefetch_queue: contrib.slim.prefetch_queue slim_py.data.prefetch_queue
+    tf_slim.data.tfexample_decoder: contrib.slim.tfexample_decoder slim_py.data.tfexample_decoder
+    tf_slim.layers: layers contrib.layers.python.ops
+    tf_slim.layers.layers: layers_py.layers
+    tf_slim.layers.initializers: layers_py.initializers
+    tf_slim.layers.regularizers: layers_py.regularizers
     # The package has functions and modules of one name; `from … import` gave the functions.
-    ModuleHome(
-        "contrib.framework contrib.framework.python.ops",
-        "tf_slim.ops.arg_scope tf_slim.ops.variables tf_slim.ops.framework_ops tf_slim.ops",
-    ),
-    ModuleHome("contrib.framework.python.ops.ops", "tf_slim.ops.framework_ops"),
-    ModuleHome("contrib.metrics", "tf_slim.metrics"),
-    ModuleHome("contrib.metrics.python.ops.metric_ops", "tf_slim.metrics.metric_ops"),
-    ModuleHome("contrib.losses contrib.losses.python.losses", "tf_slim.losses"),
-    ModuleHome("contrib.training", "tf_slim.training.training tf_slim.training.evaluation"),
-    ModuleHome("contrib.training.python.training.training", "tf_slim.training.training"),
-    ModuleHome("contrib.training.python.training.evaluation", "tf_slim.training.evaluation"),
-    ModuleHome("contrib.tensorboard.plugins.projector", "tensorboard.plugins.projector"),
+    tf_slim.ops.arg_scope tf_slim.ops.variables tf_slim.ops.framework_ops tf_slim.ops:
+      contrib.framework contrib.framework.python.ops
+    tf_slim.ops.framework_ops: contrib.framework.python.ops.ops
+    tf_slim.metrics: contrib.metrics
+    tf_slim.metrics.metric_ops: contrib.metrics.python.ops.metric_ops
+    tf_slim.losses: contrib.losses contrib.losses.python.losses
+    tf_slim.training.training tf_slim.training.evaluation: contrib.training
+    tf_slim.training.training: contrib.training.python.training.training
+    tf_slim.training.evaluation: contrib.training.python.training.evaluation
+    tensorboard.plugins.projector: contrib.tensorboard.plugins.projector
+    """
 )

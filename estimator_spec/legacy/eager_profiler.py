@@ -24,11 +24,11 @@ _PROFILE_SUFFIX = ".xplane.pb"
 
 
 class ProfilerAlreadyRunningError(Exception):
-    """Error of `start` while a profiler runs."""
+    """`start` was called while a profiler runs."""
 
 
 class ProfilerNotRunningError(Exception):
-    """Error of `stop` without `start`."""
+    """`stop` was called without `start`."""
 
 
 class _RunningProfiler:

@@ -29,11 +29,7 @@ ESTIMATOR = parse_rows(
 
     [estimator_spec.core.common.signatures]
     estimator_py.util: fn_args=argument_names
-    """
-)
 
-EXPORT = parse_rows(
-    """
     [estimator_spec]
     estimator.export estimator_py.export.export estimator_py.export.export_lib:
       ServingInputReceiver TensorServingInputReceiver build_parsing_serving_input_receiver_fn
@@ -44,11 +40,7 @@ EXPORT = parse_rows(
       build_raw_supervised_input_receiver_fn
     estimator.export estimator_py.export.export_output estimator_py.export.export_lib:
       ClassificationOutput EvalOutput ExportOutput PredictOutput RegressionOutput
-    """
-)
 
-HOOKS = parse_rows(
-    """
     [tensorflow.compat.v1.train]
     estimator estimator_py.hooks.basic_session_run_hooks:
       CheckpointSaverHook CheckpointSaverListener FeedFnHook FinalOpsHook GlobalStepWaiterHook
@@ -66,12 +58,8 @@ HOOKS = parse_rows(
 
     [estimator_spec.core.driver.early_stopping]
     estimator_py.early_stopping contrib.estimator: read_eval_metrics
-    """
-)
 
-# Functions that make or extend estimators, and parsing specs.
-EXTENDERS = parse_rows(
-    """
+    # Functions that make or extend estimators, and parsing specs.
     [estimator_spec]
     estimator estimator_py.estimator_lib estimator_py.extenders contrib.estimator \
       contrib.estimator.python.estimator.extenders:
@@ -93,12 +81,8 @@ EXTENDERS = parse_rows(
 
     [estimator_spec.legacy.estimator_parts]
     estimator_py.keras_lib: model_to_estimator
-    """
-)
 
-# Names with a leading underscore, and of modules that weren't documented, which programs use.
-PRIVATE = parse_rows(
-    """
+    # Names with a leading underscore, and of modules that weren't documented, which programs use.
     [estimator_spec.legacy.estimator_parts]
     estimator_py.estimator_export: estimator_export
     estimator_py.estimator:

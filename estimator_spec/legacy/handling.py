@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from estimator_spec.legacy.module_spellings import is_removed, prefixes
+from estimator_spec.legacy.program_source import flow
 
 _ANY = frozenset({"Exception", "BaseException"})
 # Exceptions that a read of a missing attribute, and an import of a missing module, may be.
 READ_ERRORS = _ANY | {"AttributeError"}
 IMPORT_ERRORS = _ANY | {"ImportError", "ModuleNotFoundError"}
 _EXITS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
-# Modules that TensorFlow has for sure.
-_PRESENT = ("tensorflow", "tensorflow.compat", "tensorflow.compat.v1", "tensorflow.compat.v2")
 if sys.version_info >= (3, 11):
     _Try = ast.Try | ast.TryStar
 else:
@@ -185,7 +184,7 @@ class Handling:
         if isinstance(node, _Try) and field == "body":
             handlers = (*handlers, node)
         elif isinstance(node, _Try) and field == "handlers":
-            is_dead = is_dead or self._always_works(node)
+            is_dead = is_dead or all(map(flow.never_fails, node.body))
         elif isinstance(node, ast.With | ast.AsyncWith) and field == "body":
             handlers = (*handlers, node)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -216,19 +215,6 @@ class Handling:
             full = self._name_of(owner) if is_query else ""
             if full and not self._is_there(f"{full}.{ast.literal_eval(name)}"):
                 yield f"{full}.{ast.literal_eval(name)}"
-
-    @staticmethod
-    def _always_works(node: _Try) -> bool:
-        """Returns whether a `try` has only imports of TensorFlow that work today."""
-        modules: list[str] = []
-        for statement in node.body:
-            if isinstance(statement, ast.Import):
-                modules += [alias.name for alias in statement.names]
-            elif isinstance(statement, ast.ImportFrom) and not statement.level:
-                modules += [f"{statement.module}.{alias.name}" for alias in statement.names]
-            else:
-                return False
-        return all(module in _PRESENT for module in modules)
 
 
 def _handles(statement: ast.stmt, errors: frozenset[str]) -> bool:

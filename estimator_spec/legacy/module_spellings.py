@@ -7,6 +7,13 @@ and more. A place such as `estimator.tpu` stands for all spellings of one module
 
 from __future__ import annotations
 
+_CONTRIB = ("tensorflow.contrib", "tensorflow.compat.v1.contrib")
+
+
+def _of_contrib(*packages: str) -> tuple[str, ...]:
+    return tuple(f"{root}.{package}" for root in _CONTRIB for package in packages)
+
+
 ROOTS: dict[str, tuple[str, ...]] = {
     # The public API.
     "tf": ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2"),
@@ -21,7 +28,14 @@ ROOTS: dict[str, tuple[str, ...]] = {
     # Some names differed between the first and the second generation.
     "estimator_v1": ("tensorflow.compat.v1.estimator", "tensorflow_estimator.estimator"),
     "estimator_v2": ("tensorflow.estimator", "tensorflow.compat.v2.estimator"),
-    "contrib": ("tensorflow.contrib", "tensorflow.compat.v1.contrib"),
+    "contrib": _CONTRIB,
+    # Parts of contrib, which programs reached as packages of files, too: `_py` is these alone.
+    "layers": _of_contrib("layers", "layers.python.layers"),
+    "layers_py": _of_contrib("layers.python.layers"),
+    "learn": _of_contrib("learn", "learn.python.learn"),
+    "learn_py": _of_contrib("learn.python.learn"),
+    "slim": _of_contrib("slim", "slim.python.slim"),
+    "slim_py": _of_contrib("slim.python.slim"),
     # The files behind the API, which programs import directly.
     "estimator_py": ("tensorflow_estimator.python.estimator", "tensorflow.python.estimator"),
     "estimator_tpu_py": (

@@ -49,13 +49,24 @@ class ModuleHome(NamedTuple):
     """An installed library, or a module of TensorFlow, that has the names of a removed module.
 
     Attributes:
-        places: the former modules, as in `module_spellings`, separated by spaces.
-        homes: the modules that have the names now, separated by spaces; the first one
-            that has a name wins.
+        places: the former modules, as in `module_spellings`.
+        homes: the modules that have the names now; the first one that has a name wins.
     """
 
-    places: str
-    homes: str
+    places: tuple[str, ...]
+    homes: tuple[str, ...]
+
+
+def parse_homes(table: str) -> tuple[ModuleHome, ...]:
+    """Returns the entries of a table with today's modules, a colon and the former ones.
+
+    >>> parse_homes("tf_slim: contrib.slim contrib.slim.python.slim")[0].homes
+    ('tf_slim',)
+    """
+    found: dict[str, list[str]] = {}
+    for _, homes, place in parse_table(table):
+        found.setdefault(" ".join(homes), []).append(place)
+    return tuple(ModuleHome(tuple(places), tuple(homes.split())) for homes, places in found.items())
 
 
 def parse_rows(table: str, when: When = When.ALWAYS) -> tuple[Row, ...]:

@@ -30,6 +30,8 @@ __all__ = [
     "ModuleHome",
     "Row",
     "When",
+    "homes_by_module",
+    "is_installed",
     "libraries_by_module",
     "rows",
     "rows_of_modules",
@@ -44,15 +46,9 @@ def rows() -> tuple[Row, ...]:
     """Returns every removed name of the tables, and of the modules in `MODULES`."""
     return (
         *estimator_names.ESTIMATOR,
-        *estimator_names.EXPORT,
-        *estimator_names.HOOKS,
-        *estimator_names.EXTENDERS,
-        *estimator_names.PRIVATE,
         *canned_names.CANNED,
         *head_names.HEADS,
         *tpu_names.TPU,
-        *tpu_names.EMBEDDINGS,
-        *tpu_names.CONTRIB_TPU,
         *contrib_names.CONTRIB,
         *contrib_names.MOVED,
         *contrib_learn_names.CONTRIB_LEARN,
@@ -72,30 +68,36 @@ def rows_of_modules() -> tuple[Row, ...]:
 
 def _rows_of(library: ModuleHome) -> Iterator[Row]:
     """Yields the names of a module and of the modules in it."""
-    places, tf1 = library.places.split(), tensorflow_names.VERSIONS[0]
+    tf1, (home,) = tensorflow_names.VERSIONS[0], library.homes
     members: dict[str, dict[str, None]] = {}  # by the path of their module from `places` on
-    for root in (module for place in places for module in spellings(place)):
+    for root in (module for place in library.places for module in spellings(place)):
         for module in tensorflow_names.modules(tf1, root):
             path = module.removeprefix(root)
-            members.setdefault(path, {}).update(
-                dict.fromkeys(tensorflow_names.names_in(module, tf1))
-            )
+            names = tensorflow_names.names_in(module, tf1)
+            members.setdefault(path, {}).update(dict.fromkeys(names))
     for path, found in members.items():
         for name in found:
-            ours = f"{library.homes}{path}.{name}"
+            ours = f"{home}{path}.{name}"
             if f"{path}.{name}" not in members and tensorflow_names.exists(ours):
-                yield Row(name, tuple(f"{place}{path}" for place in places), ours, When.ALWAYS)
+                yield Row(
+                    name, tuple(f"{place}{path}" for place in library.places), ours, When.ALWAYS
+                )
+
+
+@functools.cache
+def homes_by_module() -> dict[str, tuple[str, ...]]:
+    """Returns the modules of libraries that have the names of each removed module."""
+    return {
+        module: library.homes
+        for library in LIBRARIES
+        for place in library.places
+        for module in spellings(place)
+    }
 
 
 def libraries_by_module() -> dict[str, tuple[str, ...]]:
     """Returns the modules of installed libraries that have the names of each removed module."""
-    return {
-        module: homes
-        for library in LIBRARIES
-        if is_installed((homes := tuple(library.homes.split()))[0])
-        for place in library.places.split()
-        for module in spellings(place)
-    }
+    return {module: homes for module, homes in homes_by_module().items() if is_installed(homes[0])}
 
 
 def is_installed(module: str) -> bool:

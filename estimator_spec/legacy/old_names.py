@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import estimator_spec
 from estimator_spec.legacy import library_names, names, tensorflow_names, unsupported_names
-from estimator_spec.legacy.module_spellings import MOVED, REMOVED, is_removed, prefixes, spellings
+from estimator_spec.legacy.module_spellings import MOVED, REMOVED, is_removed, prefixes
 
 # Public modules with the names of private ones.
 _PUBLIC = {"estimator_spec.legacy.tpu_stand_ins": "estimator_spec.tpu"}
@@ -93,29 +93,11 @@ def _rows() -> dict[str, dict[str, names.Row]]:
 
 
 @functools.cache
-def _of_libraries() -> dict[str, str]:
-    """Returns the library that has the other names of a removed module."""
-    return {
-        module: library.homes.partition(".")[0]
-        for library in names.LIBRARIES
-        for place in library.places.split()
-        for module in spellings(place)
-    }
-
-
-@functools.cache
-def _libraries() -> dict[str, tuple[str, ...]]:
-    """Returns the modules of installed libraries that have a removed module's names."""
-    return names.libraries_by_module()
-
-
-@functools.cache
 def _modules() -> frozenset[str]:
     """Returns the modules of the tables and the packages that they are in."""
     found: set[str] = set()
-    for module in (*_rows(), *_of_libraries()):
-        parts = module.split(".")
-        found.update(".".join(parts[:end]) for end in range(1, len(parts) + 1))
+    for module in (*_rows(), *names.homes_by_module()):
+        found.update(prefixes(module))
     return frozenset(found)
 
 
@@ -218,24 +200,24 @@ def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> 
     removed = end if is_removed(".".join(parts[:end])) else 0
     module, _, name = row.ours.rpartition(".")
     module = _PUBLIC.get(module, module)
-    ours = row.ours
+    fate = Fate.RESTORED
     if module == "estimator_spec.tpu":
         if not also_on_tpu and not removed:
             return None
-        if also_on_tpu:
-            return OldName(end + 1, Fate.ON_TPU, module, name, removed, ours=ours)
-    if module.split(".")[0] == "tensorflow":
+        fate = Fate.ON_TPU if also_on_tpu else Fate.RESTORED
+    elif module.split(".")[0] == "tensorflow":
+        fate = Fate.PUBLIC
         # A name of tf.contrib that is in TensorFlow now may need a TPU, too.
         again = find(row.ours, also_on_tpu)
         if again is not None and again.fate in (Fate.ON_TPU, Fate.PUBLIC):
-            return OldName(end + 1, again.fate, again.module, again.name, removed, ours=ours)
-        return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)
-    is_public = module in _PUBLIC_MODULES or (
+            fate, module, name = again.fate, again.module, again.name
+    elif module in _PUBLIC_MODULES or (
         module == "estimator_spec" and name in vars(estimator_spec)["__all__"]
-    )
-    if is_public:
-        return OldName(end + 1, Fate.PUBLIC, module, name, removed, ours=ours)
-    return OldName(end + 1, Fate.RESTORED, removed=removed, ours=ours)
+    ):
+        fate = Fate.PUBLIC
+    if fate is Fate.RESTORED:
+        module = name = ""
+    return OldName(end + 1, fate, module, name, removed, ours=row.ours)
 
 
 def _in_removed_module(parts: list[str]) -> OldName:
@@ -247,15 +229,15 @@ def _in_removed_module(parts: list[str]) -> OldName:
         return OldName(end, Fate.MODULE, removed=end)
     module = ".".join(parts[:end])
     removed = end if is_removed(module) else end + 1
-    if module in _of_libraries() and not unsupported_names.is_listed(module, parts[end]):
-        found = OldName(end + 1, Fate.LIBRARY, removed=removed, library=_of_libraries()[module])
-        homes = _libraries().get(module)
-        if homes is None:  # The library isn't installed.
+    advice = unsupported_names.advice(module, parts[end])
+    homes = names.homes_by_module().get(module)
+    if homes is not None and not unsupported_names.is_listed(module, parts[end]):
+        library = homes[0].partition(".")[0]
+        found = OldName(end + 1, Fate.LIBRARY, removed=removed, library=library)
+        if not names.is_installed(library):
             return found
         for home in homes:
             if parts[end] in library_names.public_names(home):
                 return dataclasses.replace(found, ours=f"{home}.{parts[end]}")
-        advice = f"{found.library} doesn't have it. Copy it from TensorFlow 1.15's sources."
-        return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)
-    advice = unsupported_names.advice(module, parts[end])
+        advice = f"{library} doesn't have it. Copy it from TensorFlow 1.15's sources."
     return OldName(end + 1, Fate.UNSUPPORTED, removed=removed, advice=advice)

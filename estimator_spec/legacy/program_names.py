@@ -78,7 +78,7 @@ def uses(names: ModuleNames) -> Iterator[NameUse]:
 def arguments(names: ModuleNames) -> Iterator[tuple[NameUse, str]]:
     """Yields the calls of functions of TensorFlow, each with the keyword of an argument."""
     chains = {chain.nodes[-1]: chain for chain in names.chains}
-    for call, _ in names.calls:
+    for call in names.calls:
         chain = chains.get(call.func) if isinstance(call.func, ast.Name | ast.Attribute) else None
         for meaning in names.meanings(chain)[0] if chain is not None and call.keywords else ():
             start = handling.span_in_lines(call)[0]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from estimator_spec.legacy.handling import Handling, span_in_lines
+from estimator_spec.legacy.program_source.scopes import names_bound_by
 
 # What to use instead.
 _NOW = {
@@ -34,9 +35,10 @@ def find(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     Not those in a branch for a version of Python or in a `try` that handles the failure, nor names
     that the module binds somewhere, or may import by `*`.
     """
-    bound = set(_bound(tree))
-    if "*" in bound:
+    everywhere = list(ast.walk(tree))
+    if any(isinstance(node, ast.alias) and node.name == "*" for node in everywhere):
         return
+    bound = {name for node in everywhere for name in names_bound_by(node)}
     nodes = [node for node in _run_by_python3(tree) if isinstance(node, ast.Name)]
     nodes = [node for node in nodes if node.id in _NOW and node.id not in bound]
     if not nodes:
@@ -45,19 +47,6 @@ def find(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     for node in nodes:
         if not handling.handles("", span_in_lines(node)[0], _ERRORS):
             yield node.lineno, node.id, f"Python 3 doesn't have it: use {_NOW[node.id]}."
-
-
-def _bound(tree: ast.Module) -> Iterator[str]:
-    """Yields the names that a module's statements bind, in any scope."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.alias):
-            yield (node.asname or node.name).split(".")[0]
 
 
 def _run_by_python3(tree: ast.AST) -> Iterator[ast.AST]:

@@ -54,12 +54,11 @@ class StandIn(types.ModuleType):
         return (type(self.__name__.rpartition(".")[2], (), {"__new__": construct}),)
 
     def __instancecheck__(self, instance: Any) -> bool:
-        """Returns False: nothing can be an instance."""
+        """Returns False: nothing can be an instance, or a subclass."""
+        del instance
         return False
 
-    def __subclasscheck__(self, subclass: Any) -> bool:
-        """Returns False."""
-        return False
+    __subclasscheck__ = __instancecheck__
 
     def __eq__(self, other: object) -> bool:
         # Not for all objects: libraries compare modules, and `typing` compares annotations.
@@ -82,20 +81,6 @@ class StandIn(types.ModuleType):
         del memo
         return self
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raises `LegacyAttributeError`."""
-        del args, kwargs
-        self._refuse()
-
-    def __iter__(self) -> NoReturn:
-        self._refuse()
-
-    def __getitem__(self, key: Any) -> NoReturn:
-        self._refuse()
-
-    def __enter__(self) -> NoReturn:
-        self._refuse()
-
     def __exit__(self, *exc_info: object) -> None:
         """Does nothing: `__enter__` has raised."""
 
@@ -103,10 +88,14 @@ class StandIn(types.ModuleType):
         """Returns whether this is in `sys.modules`, whose modules libraries test for truth."""
         return sys.modules.get(self.__name__) is self
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises `LegacyAttributeError`, whatever the use."""
+        del args, kwargs
         module, _, name = self.__name__.rpartition(".")
         line = call_sites.program_line(call_sites.caller())
         raise LegacyAttributeError(f"{_message(module, name)} (Used in {line}.)", name=name)
+
+    __call__ = __iter__ = __getitem__ = __enter__ = _refuse
 
 
 def _message(module: str, name: str) -> str:

@@ -72,6 +72,12 @@ def _place(name: str) -> _RecordedPlace | None:
     return _RecordedPlace(kind == "module", int(versions, 16), names)
 
 
+def _module(name: str, bit: int) -> _RecordedPlace | None:
+    """Returns the module of a name; None if the version of a bit has none."""
+    place = _place(name)
+    return place if place is not None and place.is_module and place.versions & bit else None
+
+
 def exists(name: str, version: str = NEWEST) -> bool:
     """Returns whether a version of TensorFlow has a name, as far as is known.
 
@@ -96,8 +102,7 @@ def exists(name: str, version: str = NEWEST) -> bool:
         if place is None or not place.versions & bit:
             return True  # `at` is in a module that has it
         at = f"{at}.{part}"
-        inner = _place(at)
-        if inner is not None and inner.is_module and inner.versions & bit:
+        if _module(at, bit) is not None:
             continue
         if place.names.get(_ANY, 0) & bit:
             return True
@@ -129,16 +134,15 @@ def is_module(name: str, version: str = NEWEST) -> bool:
     >>> is_module("tensorflow.contrib.slim", "1.15.5"), is_module("tensorflow.nn.relu")
     (True, False)
     """
-    place = _place(".".join(_without_nested_api(name)))
-    bit = 1 << VERSIONS.index(version)
-    return place is not None and place.is_module and bool(place.versions & bit)
+    full = ".".join(_without_nested_api(name))
+    return _module(full, 1 << VERSIONS.index(version)) is not None
 
 
 def names_in(module: str, version: str = NEWEST) -> tuple[str, ...]:
     """Returns the names that a module has in a version, its submodules among them; else ()."""
-    place = _place(module)
     bit = 1 << VERSIONS.index(version)
-    if place is None or not place.is_module or not place.versions & bit:
+    place = _module(module, bit)
+    if place is None:
         return ()
     return tuple(name for name, mask in place.names.items() if mask & bit and name != _ANY)
 

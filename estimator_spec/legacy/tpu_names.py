@@ -21,13 +21,9 @@ TPU = parse_rows(
 
     [estimator_spec.core.run_config.tpu_config]
     estimator_tpu_py.util: check_positive_integer parse_iterations_per_loop
-    """
-)
 
-# TensorFlow still has TPU columns, which only its Estimator could use: ours replace them. It has
-# removed the parameter classes.
-EMBEDDINGS = parse_rows(
-    """
+    # TensorFlow still has TPU columns, which only its Estimator could use: ours replace them. It
+    # has removed the parameter classes.
     [tpu_columns]
     tf1.tpu.experimental tpu_py.feature_column: embedding_column shared_embedding_columns
     tpu_py.feature_column_v2:
@@ -55,19 +51,7 @@ EMBEDDINGS = parse_rows(
     # TensorFlow's train on a TPU only; our subclass is TensorFlow's there.
     [estimator_spec.mid_level]
     tf2.tpu.experimental.embedding tpu_py.tpu_embedding_v2: TPUEmbedding
-    """
-)
 
-SPARSE_CORE = parse_rows(
-    """
-    [estimator_spec.mid_level]
-    tf2.tpu.experimental.embedding tpu_py.tpu_embedding_v3: TPUEmbeddingV2
-    """,
-    When.WITH_SPARSE_CORE,
-)
-
-CONTRIB_TPU = parse_rows(
-    """
     [tensorflow.compat.v1.tpu]
     contrib.tpu contrib.tpu.python.tpu.tpu:
       batch_parallel core initialize_system outside_compilation replicate rewrite shard
@@ -106,4 +90,12 @@ ON_HOST = parse_rows(
     tf1.tpu tf_py.tpu.ops.tpu_ops: cross_replica_sum
     """,
     When.ON_HOST,
+)
+
+SPARSE_CORE = parse_rows(
+    """
+    [estimator_spec.mid_level]
+    tf2.tpu.experimental.embedding tpu_py.tpu_embedding_v3: TPUEmbeddingV2
+    """,
+    When.WITH_SPARSE_CORE,
 )

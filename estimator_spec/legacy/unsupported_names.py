@@ -202,21 +202,20 @@ UNSUPPORTED = parse_table(
 
     [Copy the preprocessor from TensorFlow 1.15's sources, which need NumPy only, or use \
      tf.keras.layers.TextVectorization.]
-    contrib.learn.preprocessing contrib.learn.python.learn.preprocessing: *
+    learn.preprocessing: *
 
     [Load the data by tf.keras.datasets or sklearn.datasets.]
-    contrib.learn.datasets contrib.learn.python.learn.datasets contrib.learn: load_dataset
-    contrib.learn.datasets contrib.learn.python.learn.datasets: *
+    learn.datasets contrib.learn: load_dataset
+    learn.datasets: *
 
     [Export by an export strategy of Experiment, or after fit by Estimator.export_savedmodel.]
-    contrib.learn.monitors contrib.learn.python.learn.monitors: ExportMonitor
+    learn.monitors: ExportMonitor
 
     [Build the model in a model_fn of tf.contrib.learn.Estimator or estimator_spec.Estimator.]
-    contrib.learn contrib.learn.python.learn contrib.learn.python.learn.estimators:
-      DynamicRnnEstimator LogisticRegressor StateSavingRnnEstimator SVM
+    learn learn_py.estimators: DynamicRnnEstimator LogisticRegressor StateSavingRnnEstimator SVM
 
     [Use multi_class_head or regression_head of tf.contrib.learn, or build the loss in a model_fn.]
-    contrib.learn contrib.learn.python.learn contrib.learn.python.learn.estimators.head:
+    learn learn_py.estimators.head:
       binary_svm_head loss_only_head multi_head multi_label_head poisson_regression_head
 
     [Few programs use this part of tf.contrib.learn. Its Estimator, canned models, Experiment, \

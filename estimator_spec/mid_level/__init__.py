@@ -11,24 +11,21 @@
 | `embedding_layer`                                 | the layer of TensorFlow Recommenders         |
 """
 
-from estimator_spec.mid_level.embedding import TPUEmbedding
-from estimator_spec.mid_level.embedding_v2 import TPUEmbeddingV2
-from estimator_spec.mid_level.moving import (
-    estimator_values,
-    load_tables,
-    read_sparse_core_checkpoint,
-    read_tables,
-    save_for_estimator,
-)
-from estimator_spec.mid_level.recommenders import embedding_layer
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "TPUEmbedding",
-    "TPUEmbeddingV2",
-    "embedding_layer",
-    "estimator_values",
-    "load_tables",
-    "read_sparse_core_checkpoint",
-    "read_tables",
-    "save_for_estimator",
-]
+from tpu_columns import lazy_names
+
+if TYPE_CHECKING:
+    # isort: off
+    from estimator_spec.mid_level.embedding import TPUEmbedding as TPUEmbedding
+    from estimator_spec.mid_level.embedding_v2 import TPUEmbeddingV2 as TPUEmbeddingV2
+    from estimator_spec.mid_level.moving import (
+        estimator_values as estimator_values,
+        load_tables as load_tables,
+        read_sparse_core_checkpoint as read_sparse_core_checkpoint,
+        read_tables as read_tables,
+        save_for_estimator as save_for_estimator,
+    )
+    from estimator_spec.mid_level.recommenders import embedding_layer as embedding_layer
+else:
+    __getattr__, __dir__, __all__ = lazy_names.attach(__name__)

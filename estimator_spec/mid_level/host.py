@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding core on the host for a `TPUEmbedding`: batches, lookups and updates.
+"""Host core for a `TPUEmbedding`: batches, lookups and updates.
 
     enqueue ─▶ queue of batches ─▶ dequeue ─▶ activations ─▶ the program
                                       │                         │
@@ -141,7 +141,7 @@ _Place = tuple[int, Any]  # replica and name of a call
 
 
 class HostEmbedding(MidLevelCore):
-    """Embedding core on the host for one embedding object.
+    """Host core for one embedding object.
 
     Args:
         feature_config: the structure of `FeatureConfig`s.

@@ -23,8 +23,6 @@ from estimator_spec.core.embedding.spec import (
 )
 from estimator_spec.mid_level import stacking
 
-tf1 = tf.compat.v1
-
 _LAYOUTS = "_sparse_core_table_layouts"
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -213,7 +211,7 @@ def save_for_estimator(
         ValueError: the object lacks a table of the spec or a slot of its optimizer, or the
             checkpoint exists.
     """
-    if tf1.train.checkpoint_exists(prefix):
+    if tf.compat.v1.train.checkpoint_exists(prefix):
         raise ValueError(f"The checkpoint {prefix} exists. Take another prefix, or remove it.")
     found = {name: tf.convert_to_tensor(value) for name, value in (others or {}).items()}
     found.update(estimator_values(embedding, spec, variable_names))
@@ -228,7 +226,7 @@ def save_for_estimator(
         tensors=list(found.values()),
     )
     if not os.path.exists(os.path.join(directory, "checkpoint")):
-        tf1.train.update_checkpoint_state(directory, prefix)
+        tf.compat.v1.train.update_checkpoint_state(directory, prefix)
 
 
 class _TablePlace(NamedTuple):

@@ -11,8 +11,6 @@ import tensorflow as tf
 from estimator_spec.core.embedding import optimizers as ours
 from estimator_spec.core.embedding.optimizers import OptimizationParameters
 
-tf1 = tf.compat.v1
-
 _KINDS = {
     "SGD": ours.StochasticGradientDescentParameters,
     "Adagrad": ours.AdagradParameters,
@@ -86,7 +84,7 @@ def sparse_core_parameters(table: str, optimizer: Any) -> OptimizationParameters
         if not rule.holds(found) and rule.condition is not None and rule.least is None
     ]
     if ignored:
-        tf1.logging.warning(
+        tf.compat.v1.logging.warning(
             "Table %s: TPUEmbeddingV2 ignores %s of its optimizer, on a TPU and here.",
             table,
             ", ".join(ignored),

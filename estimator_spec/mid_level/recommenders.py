@@ -20,7 +20,7 @@ _EAGER_CALLS = 64
 
 
 def embedding_layer(base: Any) -> Any:
-    """Returns a subclass of the layer whose tables the embedding core on the host trains.
+    """Returns a subclass of the layer whose tables the host core trains.
 
     In the scope of a `TPUStrategy`, and for tables without an optimizer, it is the library's. Else
     it does what that does on a TPU: one variable of the layer, of shape [1], stands for the tables

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding core on the host for a `TPUEmbeddingV2`: lookups and updates of stacked tables.
+"""Host core for a `TPUEmbeddingV2`: lookups and updates of stacked tables.
 
 Nothing is kept between the calls: a lookup returns what its update needs.
 """
@@ -34,7 +34,7 @@ _Batch = dict[str, tuple[Any, Any, Any, Any, Any]]
 
 
 class StackedEmbedding(MidLevelCore):
-    """Embedding core on the host for stacked tables.
+    """Host core for stacked tables.
 
     Args:
         feature_config: the structure of `FeatureConfig`s.

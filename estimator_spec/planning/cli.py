@@ -21,8 +21,6 @@ examples:
   plan my_package.model:spec --hardware cpu --hosts 4 --json
 """
 
-# Fields of `System` that aren't given have its defaults.
-_NONE = argparse.SUPPRESS
 # Bytes of a unit; a number without one is in GiB.
 _UNITS = {"": 1 << 30, "GiB": 1 << 30, "GB": 10**9, "TiB": 1 << 40, "TB": 10**12, "MiB": 1 << 20}
 
@@ -52,30 +50,17 @@ def _parser() -> argparse.ArgumentParser:
         help="an EmbeddingConfigSpec, or a function that makes it: one that needs arguments is "
         "called by the program, which runs until then; what follows -- are the program's own flags",
     )
-    add("--hosts", type=int, default=_NONE, metavar="N", help="hosts (default: 1)")
-    add(
-        "--cores",
-        type=int,
-        default=_NONE,
-        metavar="M",
-        help="cores a host (default: 8)",
-    )
-    add(
-        "--hbm",
-        type=_size,
-        default=_NONE,
-        metavar="SIZE",
-        help="of a core (default: 16GiB)",
-    )
-    add(
-        "--host-memory",
-        type=_size,
-        default=_NONE,
-        metavar="SIZE",
-        help="of a host (default: 128GiB); a number without a unit is in GiB",
-    )
-    add("--reserved", type=float, default=_NONE, help="fraction (default: 0.15)")
-    add("--sparse-cores", type=int, default=_NONE, help="of a core (default: 4)")
+    unit = "a number without a unit is in GiB"
+    for option, kind, metavar, text in (
+        ("--hosts", int, "N", "hosts (default: 1)"),
+        ("--cores", int, "M", "cores a host (default: 8)"),
+        ("--hbm", _size, "SIZE", "of a core (default: 16GiB)"),
+        ("--host-memory", _size, "SIZE", f"of a host (default: 128GiB); {unit}"),
+        ("--reserved", float, None, "fraction (default: 0.15)"),
+        ("--sparse-cores", int, None, "of a core (default: 4)"),
+    ):
+        # Fields of `System`: those that aren't given have its defaults.
+        add(option, type=kind, default=argparse.SUPPRESS, metavar=metavar, help=text)
     add("--hardware", choices=("tpu", "cpu"), default="tpu")
     add(
         "--serving-dtype",

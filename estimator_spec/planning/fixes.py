@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 
@@ -125,22 +126,10 @@ def _with_tables(estimate: Estimate, changed: dict[str, Table]) -> Estimate:
 
 def _least_hosts(estimate: Estimate, place: Place) -> int | None:
     """Returns the smallest number of hosts whose memory is enough; None if no number is."""
-
-    def fits(hosts: int) -> bool:
-        return _with_hosts(estimate, hosts).use(place).fits
-
     shards_of_host = estimate.system.num_shards // estimate.system.hosts
-    most = MAX_SHARDS // shards_of_host
+    numbers = range(estimate.system.hosts, MAX_SHARDS // shards_of_host + 1)
     # The use of the fullest device falls as hosts are added.
-    too_few, enough = estimate.system.hosts, estimate.system.hosts
-    while not fits(enough):
-        if enough == most:
-            return None
-        too_few, enough = enough, min(2 * enough, most)
-    while enough - too_few > 1:
-        middle = (too_few + enough) // 2
-        if fits(middle):
-            enough = middle
-        else:
-            too_few = middle
-    return enough
+    least = bisect.bisect_left(
+        numbers, True, key=lambda hosts: _with_hosts(estimate, hosts).use(place).fits
+    )
+    return numbers[least] if least < len(numbers) else None

@@ -46,9 +46,8 @@ def needs_arguments(name: str) -> bool:
     if file is None:
         return False
     try:
-        with open(file, "rb") as source:
-            body = ast.parse(source.read()).body
-    except (OSError, SyntaxError, ValueError):
+        body = program_files.parse(file).body
+    except (OSError, SyntaxError):
         return False  # the import has the error
     return any(
         len(each.args.posonlyargs + each.args.args) > len(each.args.defaults)

@@ -14,7 +14,7 @@ import tensorflow as tf
 import interruptions
 import table_program
 from estimator_spec import checkpoints
-from estimator_spec.core.driver import file_errors
+from estimator_spec.core.driver.errors import find_file_fault
 
 tf1 = tf.compat.v1
 
@@ -117,9 +117,9 @@ def test_each_read_of_a_tool(trained, tmp_path, monkeypatch, job):
 )
 def test_the_file_in_an_error(message):
     """TensorFlow's messages name the file in several ways."""
-    fault = file_errors.find(tf.errors.UnknownError(None, None, message))
+    fault = find_file_fault(tf.errors.UnknownError(None, None, message))
     assert fault == (errno.EIO, "Input/output error", "/a b/x.data")
-    assert file_errors.find(tf.errors.UnknownError(None, None, "x; y")) is None
+    assert find_file_fault(tf.errors.UnknownError(None, None, "x; y")) is None
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ ALL = (
         "horovod",
         "horovod.tensorflow",
         note="It has no wheels. `tests/estimator_spec/core/driver/test_horovod.py` trains with a "
-        "stand-in of its interface.",
+        "fake of its interface.",
     ),
     Neighbour(
         "tensorflow-transform",

@@ -162,13 +162,13 @@ def test_shares_leave_reasons_out(tmp_path, monkeypatch):
     assert "| `a_test.py` | 1 | 1 | 0 | 0 | 0 | 0 |" in page
 
 
-def test_the_page_and_readme_have_the_same_numbers():
-    """README's percentages are those of the page, which the command has made of today's lists."""
+def test_the_pages_have_the_same_numbers():
+    """The percentages of docs/status.md are those of the page, made of today's lists."""
     page = expected.PAGE.read_text("utf-8")
-    readme = (expected.ROOT / "README.md").read_text("utf-8")
+    status = (expected.ROOT / "docs" / "status.md").read_text("utf-8")
     for name in [*expected.ROWS][1:]:
         (share,) = re.findall(rf"\| {name} \|.*\| ([\d.]+ %) \|", page)
-        assert f"{share} " in readme
+        assert f"{share} " in status
     listed = [*expected.read().values()]
     for reason, text in expected.REASONS.items():
         assert f"| {text} | {listed.count(reason)} |" in page

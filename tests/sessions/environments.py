@@ -31,8 +31,9 @@ QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
 def install(session: nox.Session, tensorflow: str, extras: str = "test", *more: str) -> None:
-    """Installs a version of TensorFlow, and the package with extras."""
-    session.install("-q", "-e", f".[{extras}]", *tensorflow_requirements(tensorflow), *more)
+    """Installs a version of TensorFlow, and the package with extras, or with none if it is ''."""
+    package = f".[{extras}]" if extras else "."
+    session.install("-q", "-e", package, *tensorflow_requirements(tensorflow), *more)
 
 
 def tensorflow_requirements(version: str) -> list[str]:

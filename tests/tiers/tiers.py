@@ -103,6 +103,15 @@ NIGHTLY = {
         "examples/test_census_core.py",
         "benchmarks/test_training.py::test_the_command_runs_a_tiny_workload",
     ),
+    "another SavedModel is with every change": (
+        *(
+            f"estimator_spec/saved_models/test_programs.py::test_predictions*[[]{name}]"
+            for name in (
+                *("baseline_reg-2.15", "combined-1.15", "combined3-2.15", "dnn_parts-1.15"),
+                *("dnn_reg-2.8", "linear_weighted-1.15"),
+            )
+        ),
+    ),
     "twelve models of each generation are with every change": (
         "reference/test_canned_variables.py::*_many[]]",
     ),

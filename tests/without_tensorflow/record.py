@@ -25,9 +25,10 @@ sys.path[:0] = [str(TESTS.parent), *(str(TESTS.parent / path) for path in paths)
 
 import estimator_spec  # noqa: E402  # from the path above, as the rest
 from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
-from estimator_spec.convert.keras_program import batches, proof, written  # noqa: E402
+from estimator_spec.convert.keras_program import batches, proof, training, written  # noqa: E402
 from estimator_spec.convert.keras_program.first_use import EstimatorUse  # noqa: E402
 from estimator_spec.convert.keras_program.recording import ProofRecording  # noqa: E402
+from estimator_spec.convert.torch_program import target  # noqa: E402
 from estimator_spec.core.user_functions.model_spec import ModeKeys  # noqa: E402
 from test_random_models import models  # noqa: E402
 
@@ -35,21 +36,27 @@ fc = tf.feature_column
 SIZE = 24
 
 
-def record(directory: Path, estimator: Any, input_fn: Callable[[], Any]) -> None:
-    """Trains an estimator, writes its program, and records what the estimator gives."""
-    directory.mkdir(parents=True)
+def record(directory: Path, name: str, estimator: Any, input_fn: Callable[[], Any]) -> None:
+    """Trains an estimator, writes its programs, and records what the estimator gives."""
+    of_keras, of_torch = (directory / kind / name for kind in ("keras", "torch"))
+    of_keras.mkdir(parents=True)
+    of_torch.mkdir(parents=True)
     estimator.train(input_fn, steps=3)
     use = EstimatorUse(estimator, estimator.canned_model, (), None, input_fn, ModeKeys.TRAIN)
-    sources = written.plan_program(use, estimator.model_dir, directory.name, "", reading=NUMPY)
-    module, model = written.write_program(sources, str(directory))
+    sources = written.plan_program(use, estimator.model_dir, name, "", reading=NUMPY)
+    module, model = written.write_program(sources, str(of_keras))
     found = batches.read_batches(use, 3)
     edges = batches.edge_batch(found[0], batches.known_values(use))
     recording = ProofRecording()
     result = proof.compare(
         use, sources, module, model, [*found, edges], [], found, recording=recording
     )
-    (directory / "check.npz").write_bytes(recording.to_bytes())
-    print(f"{directory.name}: {result.headline}")
+    (of_keras / "check.npz").write_bytes(recording.to_bytes())
+    plain = target.plan_program(use, estimator.model_dir, name, "")
+    target.write_program(plain, str(of_torch))
+    recording.stated = training.stated(plain.plan)
+    (of_torch / "check.npz").write_bytes(recording.to_bytes())
+    print(f"{name}: {result.headline}")
 
 
 def shoppers(directory: Path) -> tuple[Any, Callable[[], Any]]:
@@ -138,7 +145,7 @@ def record_random_models(directory: Path, number: int, temporary: Path) -> None:
             labels = (numbers > 0).astype(np.int64)
             return tf.data.Dataset.from_tensor_slices((tensors, labels)).repeat().batch(6)
 
-        record(directory / name, kind(model_dir=str(temporary / name), **options), input_fn)
+        record(directory, name, kind(model_dir=str(temporary / name), **options), input_fn)
 
     record_one()
 
@@ -148,7 +155,7 @@ def main(directory: Path, number: int = 0) -> None:
     with tempfile.TemporaryDirectory() as folder:
         temporary = Path(folder)
         for make in (shoppers, classes):
-            record(directory / make.__name__, *make(temporary / make.__name__))
+            record(directory, make.__name__, *make(temporary / make.__name__))
         if number:
             record_random_models(directory, number, temporary)
 

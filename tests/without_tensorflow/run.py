@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plain_torch
 
 
 def load(directory: Path) -> Any:
     """Imports check.py of a directory, and leaves no module of another one."""
-    for name in ("model", "records", "serve", "check"):
-        sys.modules.pop(name, None)
+    for path in directory.glob("*.py"):
+        sys.modules.pop(path.stem, None)
     sys.path[0] = str(directory)
     importlib.invalidate_caches()
     return importlib.import_module("check")
@@ -32,18 +33,18 @@ def train_save_and_load(directory: Path) -> None:
 
     import model
 
-    recorded = check.CheckValues(check.HERE / "check.npz")
-    numbers = recorded.contents["training"]["batches"][:4]
+    values = check.recorded.CheckValues(check.recorded.HERE / "check.npz")
+    numbers = values.contents["training"]["batches"][:4]
     trained = keras.models.load_model(model.WEIGHTS)
     begun = int(trained.optimizer.iterations)
-    batches = (model.training_batch(*recorded.batches[number]) for number in numbers)
+    batches = (model.training_batch(*values.batches[number]) for number in numbers)
     trained.fit(batches, steps_per_epoch=len(numbers), verbose=0)
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/model.keras"
         trained.save(path)
         again = keras.models.load_model(path)
     assert int(again.optimizer.iterations) == begun + len(numbers)
-    inputs = model.preprocess(recorded.batches[0][0])
+    inputs = model.preprocess(values.batches[0][0])
     for key, value in trained.predict_on_batch(inputs).items():
         np.testing.assert_array_equal(again.predict_on_batch(inputs)[key], value)
     for old, new in zip(trained.optimizer.variables, again.optimizer.variables, strict=True):
@@ -58,8 +59,8 @@ def serve_examples(directory: Path) -> None:
     import model
     import serve
 
-    recorded = check.CheckValues(check.HERE / "check.npz")
-    features, _ = recorded.batches[0]
+    values = check.recorded.CheckValues(check.recorded.HERE / "check.npz")
+    features, _ = values.batches[0]
     columns = {key: rows_of(features[key]) for key in serve.EXAMPLES}
     examples = []
     for number in range(len(columns["age"][1])):
@@ -97,10 +98,13 @@ def main(directory: Path) -> None:
     programs = sorted(path.parent for path in directory.glob("*/check.npz"))
     assert programs, f"{directory} has no programs"
     differ = [program.name for program in programs if load(program).main()]
-    train_save_and_load(directory / "shoppers")
-    serve_examples(directory / "shoppers")
+    if directory.name == "torch":
+        plain_torch.use(load, directory / "shoppers")
+    else:
+        train_save_and_load(directory / "shoppers")
+        serve_examples(directory / "shoppers")
     assert "tensorflow" not in sys.modules
-    backend = os.environ["KERAS_BACKEND"]
+    backend = os.environ.get("KERAS_BACKEND", "plain torch")
     print(f"{len(programs)} programs on {backend}, {len(differ)} differ: {' '.join(differ)}")
     sys.exit(bool(differ))
 

@@ -76,7 +76,7 @@ class Target:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """The flags that name its headers: as those of a system, whose warnings aren't ours."""
+        """Flags that name its headers as the system's, of which the compiler warns of nothing."""
         found = (flag[2:] for flag in self.compile_flags if flag.startswith("-I"))
         return tuple(word for directory in found for word in ("-isystem", directory))
 
@@ -148,16 +148,12 @@ def build_for_user(
         BuildError: it can't be built, or its directory belongs to somebody else.
     """
     target = installed_target()
-    try:
+    with _explaining_errors():
         directory = libraries.cache_directory()
         directory.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):  # a file, too
             directory.mkdir(mode=0o700)
         libraries.check_directory(directory)
-    except UnusableError as error:
-        raise BuildError(f"{error}.") from None
-    except OSError as error:
-        raise BuildError(f"{error.filename or directory}: {error.strerror}.") from None
     manifest = directory / libraries.manifest_name(target.version)
     return build(target, manifest, timeout, begin, verify=_load_elsewhere)
 
@@ -287,7 +283,7 @@ def clean(directory: Path, everything: bool = False) -> list[Path]:
     removed: list[Path] = []
     if not directory.exists():
         return removed
-    try:
+    with _explaining_errors(directory):
         libraries.check_directory(directory)
         with _locked(directory / "lock"):
             for manifest in sorted(directory.glob("*.json")):
@@ -299,15 +295,11 @@ def clean(directory: Path, everything: bool = False) -> list[Path]:
                 for path in own:
                     path.unlink()
                 removed += own
-    except UnusableError as error:
-        raise BuildError(f"{error}.") from None
-    except OSError as error:
-        raise BuildError(f"{error.filename or directory}: {error.strerror}.") from None
     return removed
 
 
 def _load_elsewhere(path: Path, timeout: float) -> None:
-    """Loads a library in another process: what a compiler wrote may end a process."""
+    """Loads a library in a process of its own, which a broken library may end."""
     found = os.pathsep.join(sys.path)
     command = [sys.executable, "-c", _LOADS, str(path)]
     status, text = _run(command, max(timeout, 60), PYTHONPATH=found, TF_CPP_MIN_LOG_LEVEL="3")
@@ -365,19 +357,30 @@ def _run(command: Sequence[str], timeout: float, **variables: str) -> tuple[int,
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Waits for a lock file, and holds it."""
+def _explaining_errors(path: Path | None = None) -> Iterator[None]:
+    """Raises a `BuildError` for a file or directory that can't be used in the block.
+
+    Args:
+        path: what an error is about that names no file.
+    """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise BuildError(f"{path}: {error.strerror}.") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    except UnusableError as error:
+        raise BuildError(f"{error}.") from None
     except OSError as error:
         raise BuildError(f"{error.filename or path}: {error.strerror}.") from None
-    finally:
-        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Waits for a lock file, and holds it."""
+    with _explaining_errors(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
 
 def _write(path: Path, data: bytes) -> None:

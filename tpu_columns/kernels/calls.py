@@ -145,7 +145,7 @@ def look_up_tables(
 
 
 def is_resource(table: Any) -> bool:
-    """Returns whether a variable is a resource, and no reference."""
+    """Returns whether a variable is a resource variable, and not one of TF1's references."""
     return hasattr(table, "handle")
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +14,8 @@ from estimator_spec.core._tensorflow import keras_models
 from estimator_spec.core.export.export_outputs import PredictOutput
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys, make_local
 
-tf1 = tf.compat.v1
 
-
+@dataclasses.dataclass(eq=False)
 class KerasModelFn:
     """Function that builds a compiled Keras model anew in the graph of each mode.
 
@@ -31,44 +31,38 @@ class KerasModelFn:
         ValueError: the optimizer can't train in a TF1 graph.
     """
 
-    def __init__(
-        self,
-        package: Any,
-        model: Any,
-        *,
-        custom_objects: Mapping[str, Any] | None,
-        object_checkpoints: bool,
-        metric_names: Mapping[str, str] | None,
-        export_outputs: Mapping[str, Any] | None,
-    ) -> None:
-        self._package = package
-        self._model = model
-        self._custom_objects = dict(custom_objects or {})
-        self._object_checkpoints = object_checkpoints
-        self._metric_names = metric_names
-        self._export_outputs = export_outputs
-        self._make_optimizer = optimizers.copies(package, model.optimizer)
-        compiled = keras_models.compile_arguments(model)
+    package: Any
+    model: Any
+    custom_objects: Mapping[str, Any] | None
+    object_checkpoints: bool
+    metric_names: Mapping[str, str] | None
+    export_outputs: Mapping[str, Any] | None
+
+    def __post_init__(self) -> None:
+        self._make_optimizer = optimizers.copies(self.package, self.model.optimizer)
+        compiled = keras_models.compile_arguments(self.model)
         self._compiled = {k: v for k, v in compiled.items() if k != "optimizer"}
 
     def __call__(self, features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         """Builds the model in the default graph; see `tf.estimator.Estimator`."""
-        self._package.backend.set_learning_phase(int(mode == ModeKeys.TRAIN))
+        self.package.backend.set_learning_phase(int(mode == ModeKeys.TRAIN))
         features, weights = tensors.split_weights(features)
         names, dtypes = self._inputs()
-        structure = self._model.inputs
+        structure = self.model.inputs
         if isinstance(features, Mapping) and (structure is None or isinstance(structure, Mapping)):
             inputs: Any = tensors.by_name(features, features if structure is None else structure)
         else:
             inputs = tensors.in_order(features, names, "input", dtypes)
-        model = keras_models.clone(self._package, self._model, inputs, self._custom_objects)
+        model = keras_models.clone(
+            self.package, self.model, inputs, dict(self.custom_objects or {})
+        )
         try:
             predictions = dict(zip(model.output_names, model.outputs, strict=True))
             if mode != ModeKeys.PREDICT:
                 self._compile(model, labels, weights)
             train_op = keras_models.training_op(model) if mode == ModeKeys.TRAIN else None
             scaffold = None
-            if self._object_checkpoints:
+            if self.object_checkpoints:
                 scaffold = checkpoints.make_scaffold(model, config)
             return EstimatorSpec(
                 mode=mode,
@@ -80,14 +74,14 @@ class KerasModelFn:
                 scaffold=scaffold,
             )
         finally:
-            if model is self._model:
-                keras_models.restore(self._package, model)
+            if model is self.model:
+                keras_models.restore(self.package, model)
 
     def _inputs(self) -> tuple[list[str] | None, list[Any]]:
         """Returns the names and dtypes of the model's inputs; no names for a subclassed model."""
-        if not keras_models.is_functional(self._model):
+        if not keras_models.is_functional(self.model):
             return None, []
-        return list(self._model.input_names), [each.dtype for each in self._model.inputs]
+        return list(self.model.input_names), [each.dtype for each in self.model.inputs]
 
     def _compile(self, model: Any, labels: Any, weights: Any) -> None:
         """Compiles a copy with labels, and weights of examples, from the graph."""
@@ -100,7 +94,7 @@ class KerasModelFn:
             else value
             for key, value in self._compiled.items()
         }
-        optimizer = self._make_optimizer(tf1.train.get_or_create_global_step())
+        optimizer = self._make_optimizer(tf.compat.v1.train.get_or_create_global_step())
         model.compile(optimizer, target_tensors=targets, **arguments)
         if weights is not None:
             if not isinstance(weights, (list, tuple, Mapping)):
@@ -108,14 +102,14 @@ class KerasModelFn:
             keras_models.weigh_examples(model, tensors.in_order(weights, names, "output") or [])
 
     def _copied_metric(self, metric: Any) -> Any:
-        if isinstance(metric, self._package.metrics.Metric):
+        if isinstance(metric, self.package.metrics.Metric):
             return type(metric).from_config(metric.get_config())
         return metric
 
     def _metrics(self, model: Any) -> dict[str, Any]:
         """Returns the metrics of the copy, by the names that the user chose."""
         found = {metric.name: metric for metric in model.metrics}
-        names = self._metric_names
+        names = self.metric_names
         if names is None:
             names = {name: name for name in found}
         if set(names) != set(found):
@@ -133,14 +127,14 @@ class KerasModelFn:
 
     def _outputs(self, predictions: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the export outputs: all predictions, and the classes that the user chose."""
-        if self._export_outputs is None:
+        if self.export_outputs is None:
             return None
-        unknown = sorted(set(self._export_outputs) - set(predictions))
+        unknown = sorted(set(self.export_outputs) - set(predictions))
         if unknown:
             raise ValueError(
                 f"`export_outputs` has {unknown}, but the model's outputs are "
                 f"{list(predictions)}. Use these names as keys."
             )
         default = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-        chosen = {name: make(predictions[name]) for name, make in self._export_outputs.items()}
+        chosen = {name: make(predictions[name]) for name, make in self.export_outputs.items()}
         return {default: PredictOutput(predictions), **chosen}

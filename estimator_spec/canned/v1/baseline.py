@@ -19,8 +19,6 @@ from estimator_spec.heads.first_generation import (
     regression_head,
 )
 
-tf1 = tf.compat.v1
-
 _LEARNING_RATE = 0.3
 
 
@@ -48,11 +46,9 @@ class BaselineEstimator(Estimator):
         argument_rules.check("CannedEstimatorV1", locals())
 
         def logit_fn(features: Any, mode: str, config: Any) -> Any:
-            del mode, config
             return baseline_model.build(features, head.logits_dimension)
 
         def scope(config: Any) -> Any:
-            del config
             return contextlib.nullcontext()
 
         model_fn = make_model_fn_v1(head, logit_fn, optimizer, _LEARNING_RATE, scope)
@@ -80,7 +76,7 @@ class BaselineClassifier(BaselineEstimator):
         label_vocabulary: Any = None,
         optimizer: Any = "Ftrl",
         config: RunConfig | None = None,
-        loss_reduction: str = tf1.losses.Reduction.SUM,
+        loss_reduction: str = tf.compat.v1.losses.Reduction.SUM,
     ) -> None:
         super().__init__(**with_head(binary_logistic_or_multi_class_head, locals()))
 
@@ -103,6 +99,6 @@ class BaselineRegressor(BaselineEstimator):
         weight_column: Any = None,
         optimizer: Any = "Ftrl",
         config: RunConfig | None = None,
-        loss_reduction: str = tf1.losses.Reduction.SUM,
+        loss_reduction: str = tf.compat.v1.losses.Reduction.SUM,
     ) -> None:
         super().__init__(**with_head(regression_head, locals()))

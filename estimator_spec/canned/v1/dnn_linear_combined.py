@@ -116,7 +116,6 @@ class DNNLinearCombinedEstimator(Estimator):
                 return dnn.build(features, mode, units, layers, dnn_columns, partitioner)
 
         def wide(features: Any, mode: str, config: Any) -> Any:
-            del mode
             logit_fn = linear_logit_fn_builder(units, linear_columns, linear_sparse_combiner)
             partitioner = partitioners.for_columns(config, input_layer_partitioner)
             with tf1.variable_scope(linear.SCOPE, partitioner=partitioner):

@@ -80,7 +80,6 @@ class LinearEstimator(Estimator):
         argument_rules.check("CannedEstimatorV1", locals())
 
         def logit_fn(features: Any, mode: str, config: Any) -> Any:
-            del mode, config
             units = head.logits_dimension
             return linear_logit_fn_builder(units, feature_columns, sparse_combiner)(features)
 

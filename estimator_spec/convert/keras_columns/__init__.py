@@ -17,18 +17,16 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns import (
-    assembly,
-    canned_models,
     distributed,
     keras_layers,
     live,
+    planned,
     readings,
     trained_values,
 )
 from estimator_spec.convert.keras_columns import source as model_source
 from estimator_spec.convert.keras_columns.plan import Difference, ModelPlan, Origin
 from estimator_spec.convert.optional_packages import load_extra
-from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,19 +106,8 @@ def to_keras(
         raise ValueError(f"embeddings must be {names}, got {embeddings!r}.")
     if reading not in (readings.TENSORFLOW.name, readings.NUMPY.name):
         raise ValueError(f"reading must be 'tensorflow' or 'numpy', got {reading!r}.")
-    plan = ModelPlan()
-    model = getattr(source, "canned_model", None)
-    if model is None:
-        spec = source if isinstance(source, EmbeddingConfigSpec) else None
-        columns = assembly.check_columns(source if spec is None else distributed.columns_of(spec))
-        if embeddings == distributed.DISTRIBUTED:
-            distributed.add_embeddings(plan, columns, spec)
-        assembly.add_layer(plan, columns, layer, units, sparse_combiner)
-    else:
-        if layer is not None:
-            raise ValueError(f"layer={layer!r} is for columns; an estimator has its own layers.")
-        canned_models.add_canned_model(plan, model, embeddings)
-        checkpoint = source.model_dir if checkpoint is None else checkpoint
+    plan = planned.plan_source(source, layer, units, sparse_combiner, embeddings)
+    checkpoint = planned.checkpoint_of(source, checkpoint)
     return _make(plan, checkpoint, variable_names, reading == readings.NUMPY.name)
 
 

@@ -133,7 +133,7 @@ def add_linear_model(plan: ModelPlan, columns: Any, units: int, sparse_combiner:
             )
             ids = source.for_lookup(sparse_combiner)
             terms.append(look_up(ids, plan, table, f"{name}_sum"))
-            add_origin(plan, column, kind, [layer for _, layer in plan.layers[before:]])
+            add_origin(plan, column, kind, before)
         else:
             values = add_dense(column, plan)
             options = {"use_bias": False, "kernel_initializer": "zeros", "name": name}
@@ -159,6 +159,8 @@ def dense_size(column: Any) -> int:
     """Returns the number of a dense column's elements in an example."""
     if class_name(column) == "NumericColumn":
         return count(column.shape)
+    if class_name(column) == "_SharedEmbeddingColumn":  # it has no public shape
+        return int(column.dimension)
     shape = column.variable_shape
     return count(shape)
 

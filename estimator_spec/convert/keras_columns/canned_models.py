@@ -115,7 +115,8 @@ def _add_batch_norm(plan: ModelPlan, inputs: Name, scope: str, name: str) -> Nam
     layer = call("keras.layers.BatchNormalization", **_BATCH_NORM, name=name)
     for attribute in ("gamma", "beta", "moving_mean", "moving_variance"):
         sources = (f"{scope}/{name}/{attribute}",)
-        plan.variable(name, attribute, (None,), sources)
+        trains = not attribute.startswith("moving")
+        plan.variable(name, attribute, (None,), sources, trainable=trains)
     return plan.layer(f"{name}_outputs", FunctionCall(layer, (inputs,)))
 
 

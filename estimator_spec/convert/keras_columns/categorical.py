@@ -17,7 +17,7 @@ from estimator_spec.convert.keras_columns.kind import (
     count,
     unknown_column,
 )
-from estimator_spec.convert.keras_columns.plan import ModelPlan, feature, sparse_feature
+from estimator_spec.convert.keras_columns.plan import ModelPlan, feature
 
 
 def read_ids(column: Any, plan: ModelPlan) -> ColumnIds:
@@ -52,29 +52,26 @@ def bucket_boundaries(column: Any) -> list[float]:
 
 
 def _identity(column: Any, plan: ModelPlan) -> ColumnIds:
-    plan.examples[column.key] = tf.io.VarLenFeature(tf.int64)
     default = () if column.default_value is None else (int(column.default_value),)
-    values = sparse_feature(column.key)
+    values = _values(column.key, tf.int64, plan)
     if column.default_value is None:
         plan.differ(
             column.key,
             "ids beyond the vocabulary",
             "an error with both on the TensorFlow backend; JAX and torch may return NaN or stop",
+            of_keras=True,
         )
     ids = call("identity_ids", values, int(column.number_buckets), *default)
     return ColumnIds(column.name, "categories", ids, int(column.number_buckets))
 
 
 def _hashed(column: Any, plan: ModelPlan) -> ColumnIds:
-    plan.examples[column.key] = tf.io.VarLenFeature(_example_dtype(column.dtype))
     size = int(column.hash_bucket_size)
-    return ColumnIds(
-        column.name, "categories", call("hash_ids", sparse_feature(column.key), size), size
-    )
+    ids = call("hash_ids", _values(column.key, column.dtype, plan), size)
+    return ColumnIds(column.name, "categories", ids, size)
 
 
 def _vocabulary(column: Any, plan: ModelPlan) -> ColumnIds:
-    plan.examples[column.key] = tf.io.VarLenFeature(_example_dtype(column.dtype))
     table = plan.identifier(f"{column.key}_VOCABULARY".upper(), ("vocabulary", column))
     options: dict[str, Any] = {}
     if column.num_oov_buckets:
@@ -88,7 +85,7 @@ def _vocabulary(column: Any, plan: ModelPlan) -> ColumnIds:
         )
     initializer = program_parts.vocabulary_initializer(column, plan)
     plan.constants[table] = call("vocabulary_table", initializer, **options)
-    ids = call("vocabulary_ids", sparse_feature(column.key), Name(table))
+    ids = call("vocabulary_ids", _values(column.key, column.dtype, plan), Name(table))
     return ColumnIds(column.name, "categories", ids, int(column.num_buckets))
 
 
@@ -120,6 +117,8 @@ def _part(key: Any, plan: ModelPlan) -> Any:
         plan.examples.setdefault(key, tf.io.VarLenFeature(tf.string))
         plan.crossed.add(key)
         return feature(key)
+    if hasattr(key, "key"):
+        plan.crossed.add(key.key)
     ids = read_ids(key, plan)
     if ids.weights is not None:
         raise ValueError(
@@ -147,8 +146,11 @@ def _sequence(column: Any, plan: ModelPlan) -> ColumnIds:
     return dataclasses.replace(inner, name=column.name, group="sequences", is_sequence=True)
 
 
-def _example_dtype(dtype: Any) -> Any:
-    return tf.string if dtype == tf.string else tf.int64
+def _values(key: str, dtype: Any, plan: ModelPlan) -> FunctionCall:
+    """Returns the expression of a categorical feature as a sparse tensor."""
+    plan.examples[key] = tf.io.VarLenFeature(tf.string if dtype == tf.string else tf.int64)
+    plan.typed.add(key)
+    return call("to_sparse", feature(key))
 
 
 CATEGORICAL: dict[str, ColumnKind] = {

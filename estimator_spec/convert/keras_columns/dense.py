@@ -58,24 +58,29 @@ def add_dense(column: Any, plan: ModelPlan) -> Name | DictItem:
         raise unknown_column(column)
     before = len(plan.layers)
     tensor: Name | DictItem = kind.convert(column, plan)
-    added = [expression for _, expression in plan.layers[before:]] or [tensor]
-    add_origin(plan, column, kind, added)
+    add_origin(plan, column, kind, before, tensor)
     return tensor
 
 
-def add_origin(plan: ModelPlan, column: Any, kind: ColumnKind, added: list[Any]) -> None:
+def add_origin(
+    plan: ModelPlan, column: Any, kind: ColumnKind, before: int, tensor: Any = None
+) -> None:
     """Adds the report's line of a column.
 
     Args:
         plan: the plan.
         column: the column.
         kind: its kind.
-        added: expressions of the layers that were made for it.
+        before: number of the plan's layers before those that were made for it.
+        tensor: the model's tensor, if it may be one of another layer.
     """
     inner = getattr(column, "categorical_column", None)
     reading = kind.reading if inner is None else CATEGORICAL[class_name(inner)].reading
-    made = dict.fromkeys(filter(None, map(_constructor, added)))
-    plan.origins.append(Origin(column.name, kind.makers, reading, ", ".join(made) or kind.layers))
+    added = plan.layers[before:]
+    made = dict.fromkeys(filter(None, map(_constructor, [each for _, each in added] or [tensor])))
+    names = tuple(name for name, _ in added)
+    layers = ", ".join(made) or kind.layers
+    plan.origins.append(Origin(column.name, kind.makers, reading, layers, names))
 
 
 def _constructor(expression: Any) -> str | None:

@@ -247,7 +247,8 @@ def _path_in_tensorflow(value: Any) -> str | None:
                 found.append(f"{path}.{name}")
             if isinstance(child, types.ModuleType) and id(child) not in seen:
                 seen.add(id(child))
-                if child.__name__.startswith("tensorflow."):
+                # TF1's `tf.keras` has no name where Keras is 3.
+                if getattr(child, "__name__", "").startswith("tensorflow."):
                     todo.append((f"{path}.{name}", child))
     return min(found, key=lambda path: (".compat." in path, path.count("."), path), default=None)
 

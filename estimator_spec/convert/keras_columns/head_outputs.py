@@ -72,6 +72,7 @@ def add_heads(
     Raises:
         ValueError: an inverse_link_fn has no Keras counterpart.
     """
+    plan.generation = generation
     parts: list[Name] = [logits]
     if len(heads) > 1:
         ends = list(itertools.accumulate(head.logits_dimension for head in heads[:-1]))
@@ -92,6 +93,7 @@ def add_heads(
                     _of_head("the metrics", head),
                     area,
                     "TensorFlow 1 adds up trapezoids, Keras interpolates",
+                    of_keras=True,
                 )
         outputs = tuple(name for name in plan.outputs if name not in before)
         weights = None if head.weight_column is None else _weights(head.weight_column, plan)
@@ -186,6 +188,7 @@ def _add_loss(plan: ModelPlan, head: HeadDescription) -> None:
             _of_head("the loss", head),
             "loss_reduction",
             "the sum is divided by the batch size, and not by the number of weights that aren't 0",
+            of_keras=True,
         )
 
 
@@ -267,16 +270,19 @@ def _add_differences_of_metrics(plan: ModelPlan, head: HeadDescription) -> None:
             _of_head("the metrics", head),
             "thresholds",
             "Keras counts probabilities above a threshold, heads those equal to it, too",
+            of_keras=True,
         )
     plan.differ(
         "the metrics",
         "loss of several batches",
         "Keras weighs each batch by its number of examples, an estimator takes the plain mean",
+        of_keras=True,
     )
     plan.differ(
         "the metrics",
         "names",
         "Keras' names begin with the output that they are of, such as `logits_average_loss`",
+        of_keras=True,
     )
 
 
@@ -305,7 +311,7 @@ def _objective(
         prefix = filter(None, [output_name(head.name, "")])
         function = "class_predictions" if is_one else "classes_of_all"
         of_classes = call(function, output, Name(classes), *prefix)
-    return Objective(head.name, outputs, numbers, weights, class_names, classes, of_classes)
+    return Objective(head.name, outputs, numbers, weights, class_names, classes, head, of_classes)
 
 
 def _constant(plan: ModelPlan, head: HeadDescription, name: str) -> str:

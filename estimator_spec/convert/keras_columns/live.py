@@ -146,7 +146,7 @@ def _model_class() -> Any:
 def compile_model(plan: ModelPlan, model: Any) -> None:
     """Compiles a model with the loss, the metrics and the optimizer of a plan, if it has one."""
     names = known_names()
-    made = {key: evaluate(value, names) for key, value in vars(plan).items() if key in _COMPILED}
+    made = {key: evaluate(getattr(plan, key), names) for key in _COMPILED}
     model.compile(
         optimizer=made["optimizer"],
         loss=made["loss"],

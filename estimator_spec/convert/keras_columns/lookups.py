@@ -59,7 +59,7 @@ def tpu_table(column: Any) -> EmbeddingTable:
 def look_up_column(column: Any, plan: ModelPlan, table: EmbeddingTable) -> Name:
     """Adds the lookup of an embedding column."""
     if table.max_norm is not None:
-        plan.differ(column.name, "max_norm", _MAX_NORM)
+        plan.differ(column.name, "max_norm", _MAX_NORM, of_keras=True)
     return look_up(column_ids(column, plan), plan, table, column.name)
 
 
@@ -132,7 +132,7 @@ def add_table(
     if plan.scope:
         sources = (*(f"{plan.scope}/{source}" for source in sources), *sources)
     shape = (rows, table.dimension)
-    plan.variable(name, "embeddings", shape, sources, table.max_norm, within)
+    plan.variable(name, "embeddings", shape, sources, table.max_norm, within, table.trainable)
     if table.trainable:
         plan.table_uses[name] += 1
 

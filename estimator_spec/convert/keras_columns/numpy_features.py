@@ -6,6 +6,7 @@ Programs that `to-keras --without-tensorflow` writes have copies of what they us
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -34,6 +35,8 @@ class Sparse(NamedTuple):
 
     def to_dense(self, default: Any) -> np.ndarray:
         """Returns the whole array, with the default where there is no value."""
+        if len(self.values) == math.prod(self.dense_shape):
+            return self.values.reshape(self.dense_shape)
         dense = np.full(self.dense_shape, default, self.values.dtype)
         dense[tuple(self.indices.T)] = self.values
         return dense
@@ -50,20 +53,20 @@ class Sparse(NamedTuple):
 
 
 def read_features(
-    features: Mapping[str, Any], kinds: Mapping[str, tuple[str, int | None]]
+    features: Mapping[str, Any], kinds: Mapping[str, tuple[str, int | str | None]]
 ) -> dict[str, Any]:
     """Returns features as arrays and `Sparse`.
 
     Args:
         features: arrays; lists; lists of lists or objects with `dense_shape`, which are sparse.
         kinds: of each feature that is read, 'numbers', 'integers', 'text' or 'words' (text or
-            integers), and the numbers of an example if it is dense.
+            numbers), and its form: the numbers of an example if it is dense, or 'matrix'.
 
     Raises:
         ValueError: a feature is missing, or has another type, rank or number of examples.
     """
     found: dict[str, Any] = {}
-    for key, (kind, size) in kinds.items():
+    for key, (kind, form) in kinds.items():
         if key not in features:
             there = sorted(map(str, features))
             raise ValueError(f"Feature {key!r} is missing; the features are {there}.")
@@ -71,12 +74,14 @@ def read_features(
         value = found[key] = as_array(features[key], what)
         is_sparse = isinstance(value, Sparse)
         values, shape = (value.values, value.dense_shape) if is_sparse else (value, value.shape)
-        types = {"numbers": "biuf", "integers": "iu", "text": "O", "words": "iuO"}[kind]
+        types = {"numbers": "biuf", "integers": "iu", "text": "O", "words": "biufO"}[kind]
         if values.size and values.dtype.kind not in types:
             raise ValueError(f"{what} must be {kind}, and has the type {type_name(values)}.")
-        if size is not None and (is_sparse or math.prod(shape[1:]) != size):
-            form = "is sparse" if is_sparse else f"has the shape {list(shape)}"
-            raise ValueError(f"{what} {form}; it must be an array of shape [{len(value)}, {size}].")
+        if form == "matrix" and len(shape) > 2:
+            raise ValueError(f"{what} must be a matrix to be crossed, and has {len(shape)} axes.")
+        if isinstance(form, int) and (is_sparse or (shape[0] and math.prod(shape[1:]) != form)):
+            other = "is sparse" if is_sparse else f"has the shape {list(shape)}"
+            raise ValueError(f"{what} {other}; it must be an array of shape [{shape[0]}, {form}].")
         first = next(iter(found))
         rows = batch_size(found[first])
         if shape[0] != rows:
@@ -94,13 +99,14 @@ def batch_size(feature: Any) -> int:
     return int(feature.dense_shape[0]) if isinstance(feature, Sparse) else len(feature)
 
 
-def as_array(feature: Any, what: str = "A feature") -> Any:
+def as_array(feature: Any, what: str = "A feature", examples: Any = None) -> Any:
     """Returns a feature as an array, of bytes if it is text, or as a `Sparse`.
 
     Args:
         feature: an array; a list; a list of lists, which is ragged; an object with `indices`,
             `values` and `dense_shape`.
         what: what errors call it.
+        examples: the number of the example of each value; None: the place in the first axis.
 
     Raises:
         ValueError: it has no examples, or text that isn't UTF-8, or is no array.
@@ -109,33 +115,42 @@ def as_array(feature: Any, what: str = "A feature") -> Any:
         shape = tuple(int(axis) for axis in np.asarray(feature.dense_shape))
         indices = np.asarray(feature.indices, np.int64).reshape(-1, len(shape))
         check_places(indices, shape, what)
-        return Sparse(indices, as_array(feature.values, what), shape)
+        return Sparse(indices, as_array(feature.values, what, indices[:, 0]), shape)
     if isinstance(feature, (list, tuple)) and feature:
         if isinstance(feature[0], (list, tuple, np.ndarray)):
             return of_rows(feature, what)
         if isinstance(feature[0], (str, bytes)):  # NumPy's strings lose NULs at their end
             feature = np.array(feature, object)
-    array = np.asarray(feature)
+    try:
+        array = np.asarray(feature)
+    except ValueError as error:
+        raise ValueError(f"{what} is no array: {error}") from None
     if array.ndim == 0:
         raise ValueError(f"{what} has no axis of examples: it is the single value {feature!r}.")
     if array.dtype.kind in "SUO":
-        flat = array.astype(object).ravel()
-        flat[:] = encoded(flat.tolist(), what)
-        array = flat.reshape(array.shape)
+        texts = array.ravel().tolist()
+        if set(map(type, texts)) <= {bytes} and array.dtype == object:
+            return array
+        if examples is None:
+            examples = np.arange(len(texts)) // max(1, math.prod(array.shape[1:]))
+        array = np.array(encoded(texts, what, examples), object).reshape(array.shape)
     return array
 
 
-def encoded(texts: Sequence[Any], what: str) -> Sequence[bytes]:
-    """Returns texts as bytes."""
-    if set(map(type, texts)) <= {bytes}:
-        return texts
+def encoded(texts: Sequence[Any], what: str, examples: Sequence[int]) -> Sequence[bytes]:
+    """Returns texts, each of an example, as bytes."""
     found = []
-    for number, text in enumerate(texts):
+    for text, example in zip(texts, examples, strict=True):
         try:
             found.append(text if isinstance(text, bytes) else text.encode())
         except (AttributeError, UnicodeEncodeError):
+            given = zip(texts, examples, strict=True)  # among numbers, what made them no array
+            odd = (each for each in given if not isinstance(each[0], (str, bytes, int, float)))
+            text, example = next(odd, (text, example))
             why = "can't be UTF-8" if isinstance(text, str) else f"is a {type(text).__name__}"
-            raise ValueError(f"{what}: value {number}, {text!r}, is no text: it {why}.") from None
+            raise ValueError(
+                f"{what}: {text!r} of example {example} is no text: it {why}."
+            ) from None
     return found
 
 
@@ -160,19 +175,27 @@ def of_rows(rows: Sequence[Any], what: str = "A feature") -> Sparse:
             raise ValueError(f"{what} has lists and values beside each other.")
         lengths = np.array([len(each) for each in level])
         parents = np.repeat(np.arange(len(level)), lengths)
-        numbers = np.arange(len(parents)) - (np.cumsum(lengths) - lengths)[parents]
-        indices = np.column_stack([indices[parents], numbers])
+        indices = np.column_stack([indices[parents], numbers_within(lengths)])
         shape.append(int(lengths.max(initial=0)))
         level = [value for each in level for value in each]
-    values = as_array(level, what) if level else np.array([], object)
+    values = as_array(level, what, indices[:, 0]) if level else np.array([], object)
     return Sparse(indices, values, tuple(shape))
+
+
+def numbers_within(counts: np.ndarray) -> np.ndarray:
+    """Returns 0, 1, 2, … for each of some counts, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 def fingerprints(texts: Sequence[bytes]) -> np.ndarray:
     """Returns the 64-bit fingerprints of texts, uint64."""
     import farmhash
 
-    return np.fromiter(map(farmhash.fingerprint64, texts), np.uint64, len(texts))
+    find, words = farmhash.fingerprint64, set(texts)
+    if 2 * len(words) < len(texts):  # a dict is faster than a fingerprint
+        find = dict(zip(words, map(find, words), strict=True)).__getitem__
+    return np.fromiter(map(find, texts), np.uint64, len(texts))
 
 
 def hash_buckets(values: np.ndarray, buckets: int) -> np.ndarray:
@@ -219,7 +242,8 @@ class Vocabulary:
                 f"The vocabulary of {first!r}, … is {own}, and the feature {type_name(words)}."
             )
         flat, default = words.ravel(), -1 if self._oov_buckets else self._default
-        ids = np.array([self._ids.get(word, default) for word in flat.tolist()], np.int64)
+        found = map(self._ids.get, flat.tolist(), itertools.repeat(default))
+        ids = np.fromiter(found, np.int64, flat.size)
         if self._oov_buckets:
             other = np.flatnonzero(ids < 0)
             ids[other] = len(self._ids) + hash_buckets(flat[other], self._oov_buckets)

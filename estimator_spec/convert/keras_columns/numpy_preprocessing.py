@@ -22,6 +22,7 @@ from estimator_spec.convert.keras_columns.numpy_features import (
     concatenated,
     fingerprints,
     hash_buckets,
+    numbers_within,
 )
 
 
@@ -29,12 +30,13 @@ def to_sparse(feature: Any) -> Sparse:
     """Returns a categorical feature as sparse values.
 
     "" and -1 of a dense array mean that there is no value; in a sparse or ragged one they are
-    values.
+    values. (-1 of an unsigned type is its largest number, as in TensorFlow.)
     """
     if isinstance(feature, Sparse):
         return feature
     feature = as_matrix(feature)
-    present = feature != (b"" if feature.dtype == object else -1)
+    is_text = feature.dtype == object
+    present = feature != (b"" if is_text else np.array(-1).astype(feature.dtype))
     return Sparse(np.argwhere(present), feature[present], feature.shape)
 
 
@@ -76,7 +78,9 @@ def words_in_file(path: str, size: int, dtype: str = "string") -> Any:
         raise ValueError(f"{path} has {len(words)} lines, and the vocabulary's size is {size}.")
     form = rb"[^\n]+" if dtype == "string" else rb"\s*[+-]?[0-9]+\s*"
     for number, word in enumerate(words, 1):
-        if not re.fullmatch(form, word):
+        if not re.fullmatch(form, word) or (
+            dtype != "string" and not -(2**63) <= int(word) < 2**63
+        ):
             raise ValueError(f"{path}, line {number}: {word!r} is no {dtype}.")
     return words if dtype == "string" else [int(word) for word in words]
 
@@ -132,18 +136,20 @@ def cross_ids(parts: Sequence[Any], buckets: int, hash_key: int | None = None) -
     given = [part if isinstance(part, Sparse) else as_matrix(part) for part in parts]
     given.sort(key=lambda part: not isinstance(part, Sparse))
     batch = batch_size(given[0])
-    fields = [values_of_rows(part) for part in given]
-    totals = np.prod([counts for _, counts in fields], 0, dtype=np.int64)
-    rows = np.repeat(np.arange(batch), totals)
-    places = np.arange(len(rows)) - (np.cumsum(totals) - totals)[rows]
-    hashes = np.full(len(rows), np.uint64(hash_key or 0xDECAFCAFFE))
-    following = totals
-    for values, counts in fields:
-        following = following // np.maximum(counts, 1)
-        chosen = (np.cumsum(counts) - counts)[rows] + places // following[rows] % counts[rows]
+    rows, hashes = np.arange(batch), np.full(batch, np.uint64(hash_key or 0xDECAFCAFFE))
+    for part in given:
+        values, counts = values_of_rows(part)
+        chosen = rows
+        if (counts != 1).any():
+            repeats = counts[rows]
+            first = (np.cumsum(counts) - counts)[rows]
+            chosen = np.repeat(first, repeats) + numbers_within(repeats)
+            rows, hashes = np.repeat(rows, repeats), np.repeat(hashes, repeats)
         hashes = concatenated(hashes, values[chosen])
+    totals = np.bincount(rows, minlength=batch)
     ids = (hashes % np.uint64(buckets)).astype(np.int64)
-    return Sparse(np.stack([rows, places], 1), ids, (batch, int(totals.max(initial=0))))
+    places = np.stack([rows, numbers_within(totals)], 1)
+    return Sparse(places, ids, (batch, int(totals.max(initial=0))))
 
 
 def values_of_rows(part: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -159,12 +165,22 @@ def values_of_rows(part: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def weights_of(ids: Sparse, weights: Any) -> np.ndarray:
     """Returns the weights of ids: sparse ones in their order, dense ones by their places."""
-    if not isinstance(weights, Sparse):
-        return as_matrix(weights)[tuple(ids.indices.T)].astype(np.float32)
-    if len(weights.values) != len(ids.values):
+    if isinstance(weights, Sparse):
+        return weights.values.astype(np.float32)
+    return as_matrix(weights)[tuple(ids.indices.T)].astype(np.float32)
+
+
+def check_weights(ids: Sparse, weights: Any, what: str) -> None:
+    """Raises a ValueError if there isn't a weight for each id."""
+    if isinstance(weights, Sparse):
         found, wanted = len(weights.values), len(ids.values)
-        raise ValueError(f"There are {found} weights for {wanted} ids; each id needs a weight.")
-    return weights.values.astype(np.float32)
+        if found != wanted:
+            raise ValueError(f"{what}{found} weights for {wanted} ids; each id needs a weight.")
+        return
+    shape = as_matrix(weights).shape
+    if len(shape) != len(ids.dense_shape) or (ids.indices >= shape).any():
+        form = f"{list(shape)}, and the ids {list(ids.dense_shape)}"
+        raise ValueError(f"{what}the weights have the shape {form}; each id needs a weight.")
 
 
 def padded(
@@ -193,14 +209,16 @@ def padded(
     found = dense >= 0
     numbers: Any = np.float32(1)
     if weights is not None:
+        check_weights(ids, weights, f"Column {name!r}: ")
         numbers = ids.with_values(weights_of(ids, weights)).to_dense(0)
-    if positive:
-        found &= numbers > 0
-    others = np.max(np.where(found, dense, 0), -1 if safe else None, keepdims=True, initial=0)
-    return {
-        f"{name}_ids": np.where(found, dense, others),
-        f"{name}_weights": np.where(found, numbers, np.float32(0)),
-    }
+    if positive:  # numbers below the least normal one are 0, as in `buckets_of`
+        found &= numbers >= np.finfo(np.float32).tiny
+    if not found.all():
+        axis = -1 if safe else None
+        others = np.where(found, dense, 0).max(axis, keepdims=True, initial=0)
+        dense = np.where(found, dense, others)
+    weights = np.where(found, numbers, np.float32(0))
+    return {f"{name}_ids": dense, f"{name}_weights": weights}
 
 
 def check_ids(ids: Sparse, valid: np.ndarray, rows: int, what: str) -> None:
@@ -228,6 +246,7 @@ def padded_steps(
         steps: T; None: those of the longest sequence.
     """
     if weights is not None:
+        check_weights(ids, weights, f"Column {name!r}: ")
         weights = ids.with_values(weights_of(ids, weights))
     if len(ids.dense_shape) == 2:
         places = np.pad(ids.indices, [(0, 0), (0, 1)])
@@ -314,6 +333,7 @@ def valid_ids(ids: Sparse, rows: int, policy: str | int) -> Sparse:
 
 def valid_weights(ids: Sparse, weights: Any, rows: int) -> Sparse:
     """Returns the weights of the ids in [0, rows), of which `valid_ids` drops the others."""
+    check_weights(ids, weights, "")
     given = ids.with_values(weights_of(ids, weights))
     return given.retain((ids.values >= 0) & (ids.values < rows))
 

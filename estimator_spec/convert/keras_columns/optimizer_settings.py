@@ -91,6 +91,8 @@ def read(part: ModelPart, model: CannedModel) -> OptimizerSettings:
         Unmovable: its class, or something that it does besides, has no Keras counterpart.
     """
     given = part.optimizer
+    if given is None:
+        raise Unmovable("rule", "a SavedModel holds none")
     with tf.Graph().as_default():
         tf1.train.get_or_create_global_step()
         if isinstance(given, str):

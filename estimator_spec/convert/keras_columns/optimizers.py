@@ -142,11 +142,7 @@ def add_optimizers(plan: ModelPlan, model: CannedModel) -> None:
                 f"{error}; compile the model with an optimizer of your choice",
             )
             return
-    if len(found) == 1:
-        (plan.optimizer,) = found.values()
-        return
-    wide = [each.layer for each in plan.variables if each.part == "linear"]
-    plan.optimizer = call("wide_and_deep", found["dnn"], found["linear"], wide)
+    plan.optimizers = found
 
 
 def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) -> FunctionCall:
@@ -169,12 +165,12 @@ def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) ->
     shared = [v.layer for v in plan.variables if v.part == part.scope and _is_shared(plan, v)]
     if clipped and shared:
         tables = " and of ".join(shared)
-        plan.differ(name, clipped[0], _CLIPPED_SUMS.format(tables=tables))
+        plan.differ(name, clipped[0], _CLIPPED_SUMS.format(tables=tables), of_keras=True)
     kind = rule.keras
     if settings.kind == "RMSprop" and not options.get("momentum"):
         kind = "Keras2RMSprop"
     elif kind in _CHANGE_ALL_ROWS and (kind != "SGD" or options.get("momentum")):
-        plan.differ(name, "rule", _OTHER_ROWS)
+        plan.differ(name, "rule", _OTHER_ROWS, of_keras=True)
     plan.slots[part.scope] = _slots(rule, settings, options)
     if not rule.has_rate:
         if isinstance(rate, FunctionCall):

@@ -14,6 +14,7 @@ from typing import Any
 
 from estimator_spec.convert.keras_columns import keras_layers, readings
 from estimator_spec.convert.keras_columns.expressions import DictItem, FunctionCall, Name, call
+from estimator_spec.heads.description import HeadDescription
 
 FEATURES, LABELS = Name("features"), Name("labels")
 
@@ -22,11 +23,23 @@ RESERVED = (
     *("features", "labels", "initializer", "keras", "keras_rs", "tf", "model", "outputs"),
     *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
     *keras_layers.NAMES,
-    *("zeros", "inputs", "HERE", "WEIGHTS", "TABLES", "CLASSES", "pathlib", "math", "Any"),
+    *(
+        "zeros",
+        "inputs",
+        "HERE",
+        "WEIGHTS",
+        "TABLES",
+        "CLASSES",
+        "pathlib",
+        "itertools",
+        "math",
+        "Any",
+    ),
     *readings.TENSORFLOW.definitions(),
     *readings.NUMPY.definitions(),
     *("np", "re", "Callable", "Mapping", "NamedTuple", "Sequence", "farmhash", "FEATURES"),
     *("vocabulary_path", "numeric", "buckets", "categories", "crosses", "sequences"),
+    *("torch", "nn", "functional", "layers", "self", "heads", "optimizers", "tensors"),
 )
 
 # Names of layers that no column's layer or input has: those of the model itself, and those that
@@ -66,6 +79,7 @@ class ModelVariable:
         max_norm: the rows are clipped to this norm, or None.
         within: name of the `DistributedEmbedding` whose table `layer` is; '' for a layer.
         part: scope of the part of a canned model that trains it, such as 'dnn'; '' for columns.
+        trainable: whether it trains.
     """
 
     layer: str
@@ -75,6 +89,7 @@ class ModelVariable:
     max_norm: float | None = None
     within: str = ""
     part: str = ""
+    trainable: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +100,13 @@ class Difference:
         column: name of the column, or the part of the model.
         what: the argument or the situation.
         text: what is different, and by how much.
+        of_keras: whether it is one of Keras' layers only.
     """
 
     column: str
     what: str
     text: str
+    of_keras: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,12 +118,14 @@ class Origin:
         kind: the function that makes such columns.
         reading: the functions that read its features.
         layers: the Keras layers, with their arguments.
+        variables: names of the plan's layers.
     """
 
     column: str
     kind: str
     reading: str
     layers: str
+    variables: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +139,7 @@ class Objective:
         weights: expression of the examples' weights, or None.
         class_names: labels of the classes, or None.
         classes: name of the constant with them.
+        description: the head.
         of_classes: expression of the predictions of classes besides, of `outputs`; or None.
     """
 
@@ -129,6 +149,7 @@ class Objective:
     weights: Any
     class_names: tuple[str, ...] | None
     classes: str
+    description: HeadDescription
     of_classes: Any = None
 
 
@@ -146,7 +167,8 @@ class ModelPlan:
         differences: what isn't equal.
         origins: how each column became layers.
         examples: tf.io's feature configuration by key.
-        crossed: keys of features that are crossed as they are, text or integers.
+        crossed: keys of features that are crossed.
+        typed: keys of features whose type a column states; crosses take text and numbers.
         vocabularies: words, or the path of their file, by the name of the file to be written.
         functions: functions of the program, by the name that the source has for them.
         loss: expressions of losses by output.
@@ -155,7 +177,8 @@ class ModelPlan:
         objectives: of each head; empty without one.
         losses: loss functions of the program, by the name that the source has for them.
         rates: expressions of learning rates, of `STEP`, by the name of their function.
-        optimizer: expression of the optimizer, or None.
+        optimizers: expressions of Keras' optimizers by scope of the part; empty without one.
+        generation: that of the canned model.
         slots: how the names of slots end in the checkpoint, by a part's scope and Keras' names.
         lookups: results of a `DistributedEmbedding` by scope and name of the column.
         slot_factors: by a part's scope, what its slots are multiplied by, where it isn't 1.
@@ -176,6 +199,7 @@ class ModelPlan:
     origins: list[Origin] = dataclasses.field(default_factory=list)
     examples: dict[str, Any] = dataclasses.field(default_factory=dict)
     crossed: set[str] = dataclasses.field(default_factory=set)
+    typed: set[str] = dataclasses.field(default_factory=set)
     vocabularies: dict[str, Any] = dataclasses.field(default_factory=dict)
     functions: dict[str, Any] = dataclasses.field(default_factory=dict)
     loss: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -184,7 +208,8 @@ class ModelPlan:
     objectives: list[Objective] = dataclasses.field(default_factory=list)
     losses: dict[str, Any] = dataclasses.field(default_factory=dict)
     rates: dict[str, Any] = dataclasses.field(default_factory=dict)
-    optimizer: Any = None
+    optimizers: dict[str, FunctionCall] = dataclasses.field(default_factory=dict)
+    generation: int = 2
     slots: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
     slot_factors: dict[str, float] = dataclasses.field(default_factory=dict)
     lookups: dict[tuple[str, str], DictItem] = dataclasses.field(default_factory=dict)
@@ -243,10 +268,12 @@ class ModelPlan:
         sources: tuple[str, ...],
         max_norm: float | None = None,
         within: str = "",
+        trainable: bool = True,
     ) -> None:
         """Adds a variable of a layer, unless the plan has it; arguments as in `ModelVariable`."""
         if all((layer, attribute) != (each.layer, each.attribute) for each in self.variables):
-            new = ModelVariable(layer, attribute, shape, sources, max_norm, within, self.part)
+            rest = (max_norm, within, self.part, trainable)
+            new = ModelVariable(layer, attribute, shape, sources, *rest)
             self.variables.append(new)
 
     def layer(self, variable: str, expression: FunctionCall | DictItem) -> Name:
@@ -256,9 +283,18 @@ class ModelPlan:
             self.layers.append((found, expression))
         return Name(found)
 
-    def differ(self, column: str, what: str, text: str) -> None:
+    @property
+    def optimizer(self) -> FunctionCall | None:
+        """Expression of the one optimizer of Keras, or None."""
+        found = list(self.optimizers.values())
+        if len(found) < 2:
+            return found[0] if found else None
+        wide = [each.layer for each in self.variables if each.part == "linear"]
+        return call("wide_and_deep", self.optimizers["dnn"], self.optimizers["linear"], wide)
+
+    def differ(self, column: str, what: str, text: str, of_keras: bool = False) -> None:
         """Adds a difference, once."""
-        difference = Difference(column, what, text)
+        difference = Difference(column, what, text, of_keras)
         if difference not in self.differences:
             self.differences.append(difference)
 
@@ -271,8 +307,3 @@ def output_name(head: str, key: str) -> str:
 def feature(key: str) -> DictItem:
     """Returns the expression of a raw feature."""
     return DictItem(FEATURES, key)
-
-
-def sparse_feature(key: str) -> FunctionCall:
-    """Returns the expression of a categorical feature as a sparse tensor."""
-    return call("to_sparse", feature(key))

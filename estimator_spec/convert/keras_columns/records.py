@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import gzip
 import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -44,7 +45,10 @@ def read_records(path: str) -> Iterator[bytes]:
         ValueError: the file ends within a record, or a checksum is wrong.
     """
     with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
-        data = file.read()
+        try:
+            data = file.read()
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{path}: {error}.") from None
     place = 0
     while place < len(data):
         if len(data) < place + 12:

@@ -111,7 +111,7 @@ if __name__ == "__main__":
 
 def write_serving(plan: ModelPlan, reading: Reading = TENSORFLOW) -> str:
     """Returns the text of `serve.py`."""
-    examples = {key: _example(value, reading) for key, value in sorted(plan.examples.items())}
+    examples = example_features(plan, reading)
     if reading == NUMPY:
         with_classes = any(each.of_classes is not None for each in plan.objectives)
         outputs = "columns.with_classes(outputs)" if with_classes else "outputs"
@@ -123,6 +123,11 @@ def write_serving(plan: ModelPlan, reading: Reading = TENSORFLOW) -> str:
     if any(each.of_classes is not None for each in plan.objectives):
         outputs = f"columns.with_classes({outputs})"
     return _SERVE.format(examples=render(examples, before=11, width=WIDTH), outputs=outputs)
+
+
+def example_features(plan: ModelPlan, reading: Reading) -> dict[str, FunctionCall]:
+    """Returns the expressions of what the features of tf.Examples are, by key."""
+    return {key: _example(value, reading) for key, value in sorted(plan.examples.items())}
 
 
 def _example(feature: Any, reading: Reading) -> FunctionCall:

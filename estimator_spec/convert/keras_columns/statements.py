@@ -20,7 +20,7 @@ def function_text(signature: str, docstring: str, statements: Iterable[str]) -> 
     return f'def {signature}:\n    """{docstring}"""\n{body}'.rstrip()
 
 
-def statement(target: str, expression: Any) -> str:
+def statement(target: str, expression: Any, width: int = WIDTH) -> str:
     """Returns an assignment, or a return, as a line (or lines) of a function."""
     label = "return " if target == "return" else f"{target} = "
-    return label + render(expression, depth=1, before=len(label), width=WIDTH)
+    return label + render(expression, depth=1, before=len(label), width=width)

@@ -152,16 +152,24 @@ def find_slots(
 ) -> Iterator[OptimizerSlot]:
     """Yields the slots of a model's variables; arguments are those of `load_slots`."""
     targets = {variable.path: variable for variable in model.optimizer.variables}
+    for variable, slot, sources in slots_of(checkpoint, found, slots):
+        path = f"/{find_weight(model, variable).path.replace('/', '_')}_{slot}"
+        matches = [target for key, target in targets.items() if key.endswith(path)]
+        target = matches[0] if len(matches) == 1 else None
+        factor = factors.get(variable.part, 1.0)
+        yield OptimizerSlot(found[variable], sources, target, factor)
+
+
+def slots_of(
+    checkpoint: Checkpoint,
+    found: Mapping[ModelVariable, str],
+    slots: Mapping[str, Mapping[str, str]],
+) -> Iterator[tuple[ModelVariable, str, list[str]]]:
+    """Yields variables that train, names of slots, and the names of their parts in a checkpoint."""
     for variable, name in found.items():
-        weight = find_weight(model, variable)
-        if not weight.trainable:
-            continue
-        for slot, ending in slots.get(variable.part, {}).items():
-            path = f"/{weight.path.replace('/', '_')}_{slot}"
-            matches = [target for key, target in targets.items() if key.endswith(path)]
-            sources = _slot_names(name, ending, checkpoint.variables)
-            target = matches[0] if len(matches) == 1 else None
-            yield OptimizerSlot(name, sources, target, factors.get(variable.part, 1.0))
+        if variable.trainable:
+            for slot, ending in slots.get(variable.part, {}).items():
+                yield variable, slot, _slot_names(name, ending, checkpoint.variables)
 
 
 def find_weight(model: Any, variable: ModelVariable) -> Any:
@@ -181,11 +189,22 @@ def _slot_names(name: str, ending: str, variables: Iterable[str]) -> list[str]:
     return [found[match] for match in sorted(found, key=lambda match: int(match[1] or 0))]
 
 
+def table_rows(prefix: str, name: str, tables: Iterable[str]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields blocks of a table's rows, float32, with the number of their first row.
+
+    Args:
+        prefix: of the checkpoint.
+        name: of the table's variable.
+        tables: of the variables of all tables.
+    """
+    for first, rows in checkpoints.iterate_table(prefix, name, tables=sorted(set(tables))):
+        yield first, rows.astype(np.float32)
+
+
 def _blocks(
     variable: ModelVariable, prefix: str, name: str, tables: list[str]
 ) -> Iterator[tuple[int, np.ndarray]]:
-    for first, rows in checkpoints.iterate_table(prefix, name, tables=sorted(set(tables))):
-        values = rows.astype(np.float32)
+    for first, values in table_rows(prefix, name, tables):
         if variable.max_norm is not None:
             norms = np.linalg.norm(values, axis=1, keepdims=True)
             values *= variable.max_norm / np.maximum(norms, variable.max_norm)

@@ -67,7 +67,7 @@ class Batch(NamedTuple):
 def _each(convert: Callable[[Any], Any], labels: Any) -> Any:
     if isinstance(labels, dict):
         return {key: convert(value) for key, value in labels.items()}
-    return convert(labels)
+    return None if labels is None else convert(labels)
 
 
 def _as_array(value: Any) -> Any:
@@ -156,6 +156,8 @@ def read_batches(use: EstimatorUse, number: int) -> list[Batch]:
     Raises:
         ValueError: the features are no dict, or the program's input_fn fails.
     """
+    if use.make_batches is not None:
+        return list(use.make_batches(number))
     if use.input_fn is None:
         return []
     found: list[Batch] = []
@@ -211,7 +213,7 @@ def known_values(use: EstimatorUse) -> dict[str, list[Any]]:
     for part in use.model.parts if use.model is not None else ():
         columns += part.columns
     found: dict[str, list[Any]] = {}
-    for column in itertools.chain.from_iterable(map(_innermost, columns)):
+    for column in itertools.chain.from_iterable(map(innermost, columns)):
         if hasattr(column, "vocabulary_list"):
             found.setdefault(column.key, []).extend(column.vocabulary_list)
         elif hasattr(column, "boundaries"):
@@ -222,14 +224,14 @@ def known_values(use: EstimatorUse) -> dict[str, list[Any]]:
     return found
 
 
-def _innermost(column: Any) -> Iterator[Any]:
+def innermost(column: Any) -> Iterator[Any]:
     """Yields the columns that a column reads by."""
     if hasattr(column, "categorical_column"):
-        yield from _innermost(column.categorical_column)
+        yield from innermost(column.categorical_column)
     elif hasattr(column, "keys"):  # a cross
         for each in column.keys:
             if not isinstance(each, str):
-                yield from _innermost(each)
+                yield from innermost(each)
     else:
         yield column
 

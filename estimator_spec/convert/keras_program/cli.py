@@ -30,6 +30,7 @@ examples:
   to-keras --checkpoint /models/census/model.ckpt-900 --output census_keras census.py
   to-keras ctr.py --embeddings distributed --output ctr_keras
   to-keras census.py --without-tensorflow --output census_torch
+  to-keras --saved-model /models/census/export/1589 --output census_keras
   to-keras --run-option=--cpu --output out -- train.py --steps=100
 
 Options of the command may come before SCRIPT or after the program's arguments. All that the program
@@ -49,25 +50,20 @@ def main(arguments: Sequence[str]) -> int:
     options, rest = _parser().parse_known_args(own)
     # `--help` and wrong options don't wait for TensorFlow.
     quiet_start.import_tensorflow()
-    from estimator_spec.convert.keras_program import command
+    from estimator_spec.convert.keras_program import command, target
 
-    return command.run(options, [*options.run_option, *rest, *of_program])
+    return command.run(target.KerasTarget(), options, [*options.run_option, *rest, *of_program])
 
 
 def _parser() -> argparse.ArgumentParser:
     description = "Writes the Keras 3 program of an Estimator program, and compares the two."
     usage = (
         "python -m estimator_spec to-keras [options] SCRIPT [ARGS...] --output DIR\n"
-        "       python -m estimator_spec to-keras [options] -m MODULE [ARGS...] --output DIR"
+        "       python -m estimator_spec to-keras [options] -m MODULE [ARGS...] --output DIR\n"
+        "       python -m estimator_spec to-keras [options] --saved-model DIR --output DIR"
     )
-    parser = command_line.new_parser("to-keras", description, _EPILOG, usage)
-    parser.allow_abbrev = False
+    parser = new_parser("to-keras", description, _EPILOG, usage)
     add = parser.add_argument
-    add("--output", required=True, metavar="DIR", help="new directory of the written program")
-    add("--checkpoint", metavar="PATH", help="the trained model (default: the latest in model_dir)")
-    add("--estimator", type=int, default=1, metavar="N", help="the program's N-th (default: 1)")
-    positive = command_line.number_from(1)
-    add("--batches", type=positive, default=2, metavar="N", help="of its input (default: 2)")
     add(
         "--embeddings",
         choices=("layers", "distributed"),
@@ -79,6 +75,21 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write a program for Keras on torch or JAX, which needs no TensorFlow",
     )
+    return parser
+
+
+def new_parser(name: str, description: str, epilog: str, usage: str) -> argparse.ArgumentParser:
+    """Returns a parser of the options that all commands have which write a program."""
+    parser = command_line.new_parser(name, description, epilog, usage)
+    parser.allow_abbrev = False
+    add = parser.add_argument
+    add("--output", required=True, metavar="DIR", help="new directory of the written program")
+    add("--saved-model", metavar="DIR", help="in place of SCRIPT, the SavedModel of an estimator")
+    add("--tag", help="of the SavedModel's graph (default: 'serve', or the only one)")
+    add("--checkpoint", metavar="PATH", help="the trained model (default: the latest in model_dir)")
+    add("--estimator", type=int, default=1, metavar="N", help="the program's N-th (default: 1)")
+    positive = command_line.number_from(1)
+    add("--batches", type=positive, default=2, metavar="N", help="of its input (default: 2)")
     add(
         "--tolerance",
         action="append",
@@ -87,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         help="as of `compare`: forward-pass/*, predictions/*, metrics/*, losses/*, "
         "trained-values/*",
     )
-    add("--no-training", action="store_true", help="leave out the 20 further steps of training")
+    add("--no-training", action="store_true", help="leave out the 50 further steps of training")
     add(
         "--run-option",
         action="append",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `python -m estimator_spec to-keras`, once its options are read."""
+"""Runs a command that writes the program of an estimator, once its options are read."""
 
 from __future__ import annotations
 
@@ -9,23 +9,14 @@ import os
 import stat
 import sys
 import tempfile
+from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
 from estimator_spec.compare.comparison import Comparison
 from estimator_spec.compare.stages import Tolerance, parse_rule
-from estimator_spec.convert.keras_columns import keras_layers, readings
-from estimator_spec.convert.keras_program import (
-    batches,
-    first_use,
-    proof,
-    report,
-    training,
-    written,
-)
+from estimator_spec.convert.keras_program import batches, exported, first_use, report, training
 from estimator_spec.convert.keras_program.checkpoint_files import link_checkpoint
-from estimator_spec.convert.keras_program.recording import ProofRecording
-from estimator_spec.convert.optional_packages import load_extra
 from estimator_spec.core._tensorflow import private
 from estimator_spec.core.common import own_files
 from estimator_spec.core.common.terminal import format_table
@@ -33,17 +24,57 @@ from estimator_spec.legacy import run as run_program
 from estimator_spec.legacy import tf1
 
 
-def run(options: argparse.Namespace, program: list[str]) -> int:
+class Request(NamedTuple):
+    """What a command converts.
+
+    Attributes:
+        use: the use of the estimator.
+        program: name of the program.
+        checkpoint: the estimator's checkpoint, or a directory with the latest one.
+        shown: what the user calls the checkpoint.
+        options: the command's options.
+        rules: tolerances by name.
+        scratch: directory for temporary files.
+    """
+
+    use: first_use.EstimatorUse
+    program: str
+    checkpoint: str
+    shown: str
+    options: argparse.Namespace
+    rules: list[tuple[str, Tolerance]]
+    scratch: str
+
+
+class ProgramTarget(Protocol):
+    """A kind of programs that a command writes."""
+
+    command: str
+    may_skip: bool
+    """Whether it is no failure that nothing was compared."""
+
+    def check(self, options: argparse.Namespace) -> None:
+        """Checks that the needed packages are there, or raises an ImportError."""
+
+    def write(self, request: Request, directory: str) -> Comparison:
+        """Writes the program into a directory; returns how it compares with the estimator."""
+
+
+def run(target: ProgramTarget, options: argparse.Namespace, program: list[str]) -> int:
     """Writes the program, compares it, and returns the exit status.
 
     Args:
+        target: what is written.
         options: the command's options.
         program: the command line after `python -m estimator_spec run`.
     """
     try:
-        if not program:
-            raise ValueError("The name of a script is missing: to-keras SCRIPT --output DIR.")
-        result = _convert(options, program)
+        if bool(program) == (options.saved_model is not None):
+            raise ValueError(
+                f"Name one script, or one SavedModel: {target.command} SCRIPT --output DIR, or "
+                f"{target.command} --saved-model DIR --output DIR."
+            )
+        result = _convert(target, options, program)
     except (OSError, ValueError, ImportError, RuntimeError, run_program.UsageError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -57,13 +88,11 @@ def run(options: argparse.Namespace, program: list[str]) -> int:
     )
     sys.stdout.writelines(f"note: {remark}\n" for remark in result.remarks)
     sys.stdout.write(f"\nwritten: {options.output}\n")
-    return 0 if result.agrees else 1
+    return 0 if result.agrees or (target.may_skip and not result.items) else 1
 
 
-def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
-    keras_layers.check_versions()
-    if options.without_tensorflow:
-        load_extra("farmhash", "without-tensorflow")
+def _convert(target: ProgramTarget, options: argparse.Namespace, program: list[str]) -> Comparison:
+    target.check(options)
     rules = [parse_rule(text) for text in options.tolerance]
     output = os.path.realpath(options.output)  # of a link, where it leads
     if os.path.lexists(output) and (not os.path.isdir(output) or os.listdir(output)):
@@ -80,11 +109,24 @@ def _convert(options: argparse.Namespace, program: list[str]) -> Comparison:
             checkpoint = None
             if options.checkpoint is not None:
                 checkpoint = link_checkpoint(options.checkpoint, scratch)
-            use = first_use.find_use(program, options.estimator)
+            if options.saved_model is not None:
+                use = exported.find_use(options.saved_model, options.tag)
+                checkpoint = checkpoint or use.estimator.checkpoint
+                program = [os.path.basename(os.path.realpath(options.saved_model))]
+            else:
+                use = first_use.find_use(program, options.estimator)
             shown = options.checkpoint or use.estimator.model_dir
             with _v2_behavior():
-                checkpoint = checkpoint or shown
-                result = _write(use, checkpoint, program, path, scratch, options, rules, shown)
+                request = Request(
+                    use,
+                    os.path.basename(run_program.parse(program).program),
+                    checkpoint or shown,
+                    shown,
+                    options,
+                    rules,
+                    scratch,
+                )
+                result = target.write(request, path)
         if os.path.isdir(output):
             os.chmod(path, stat.S_IMODE(os.stat(output).st_mode))
         unfinished.finish(output)
@@ -112,32 +154,13 @@ def _v2_behavior() -> contextlib.AbstractContextManager[None]:
     return private.eager_mode()
 
 
-def _write(
-    use: first_use.EstimatorUse,
-    checkpoint: str,
-    program: list[str],
-    directory: str,
-    scratch: str,
-    options: argparse.Namespace,
-    rules: list[tuple[str, Tolerance]],
-    shown: str,
-) -> Comparison:
-    name = os.path.basename(run_program.parse(program).program)
-    reading = readings.NUMPY if options.without_tensorflow else readings.TENSORFLOW
-    sources = written.plan_program(use, checkpoint, name, shown, options.embeddings, reading)
-    recording = ProofRecording()
-    more = 0 if options.no_training else training.STEPS
+def read_input(request: Request) -> tuple[list[batches.Batch], list[batches.Batch]]:
+    """Returns batches for the comparison, one of edge values among them, and for training."""
+    use, options = request.use, request.options
+    without_training = options.no_training or use.make_batches is not None
+    more = 0 if without_training else training.STEPS
     trained = batches.read_batches(use, max(options.batches, more))
     found = trained[: options.batches]
     if found:
         found.append(batches.edge_batch(found[0], batches.known_values(use)))
-    module, model = written.write_program(sources, directory)
-    result = proof.compare(
-        use, sources, module, model, found, rules, trained[:more], recording, scratch
-    )
-    if reading == readings.NUMPY:
-        own_files.write_file(os.path.join(directory, "check.npz"), recording.to_bytes())
-    text = report.markdown(use, sources, result)
-    own_files.write_file(os.path.join(directory, "report.md"), text.encode())
-    report.make_page(sources, result).write(os.path.join(directory, "report.html"))
-    return result
+    return found, trained[:more]

@@ -32,6 +32,7 @@ class EstimatorUse(NamedTuple):
         spec: the specification of a TPUEstimator, or None.
         input_fn: the input of this use, or None for an export.
         mode: mode of the input.
+        make_batches: returns a number of batches where there is no input to read; or None.
     """
 
     estimator: Any
@@ -40,6 +41,7 @@ class EstimatorUse(NamedTuple):
     spec: Any
     input_fn: Callable[..., Any] | None
     mode: str
+    make_batches: Callable[[int], list[Any]] | None = None
 
 
 class _EstimatorFound(BaseException):

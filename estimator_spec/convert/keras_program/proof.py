@@ -3,28 +3,23 @@
 
 from __future__ import annotations
 
-import functools
-import tempfile
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-import tpu_columns
-from estimator_spec.canned import input_layer, linear_model
 from estimator_spec.compare.comparison import Comparison, Item, Side
 from estimator_spec.compare.stages import Stage, Tolerance, Tolerances
 from estimator_spec.compare.values import compare_arrays
 from estimator_spec.convert.keras_columns import assembly
 from estimator_spec.convert.keras_columns.dense import is_sequence
 from estimator_spec.convert.keras_columns.plan import ModelPlan
-from estimator_spec.convert.keras_program import training
-from estimator_spec.convert.keras_program.batches import Batch, Feeding
+from estimator_spec.convert.keras_program import estimator_side, training
+from estimator_spec.convert.keras_program.batches import Batch
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.recording import ProofRecording
 from estimator_spec.convert.keras_program.written import WrittenProgram
-from estimator_spec.core.driver.estimator_base import copy_with
 
 tf1 = tf.compat.v1
 
@@ -78,7 +73,7 @@ def compare(
         try:
             for stage, arrays in _outputs(use, sources, module, model, batch, recording):
                 add(stage, f"{batch.name}: ", arrays)
-        except EstimatorRefusesError as error:
+        except estimator_side.EstimatorRefusesError as error:
             if not batch.is_made:
                 raise
             del items[before:]
@@ -98,17 +93,6 @@ def compare(
     items.sort(key=lambda item: list(Stage).index(item.stage))
     old_side = Side(sources.shown, f"TensorFlow {tf.__version__}")
     return Comparison(old_side, Side("model.py"), tuple(items), tuple(notes))
-
-
-class EstimatorRefusesError(ValueError):
-    """The estimator, and not the written model, can't take a batch."""
-
-    def __init__(self, error: tf.errors.OpError) -> None:
-        # TensorFlow's reason follows the place in the program and the line "Node: NAME".
-        _, _, after = error.message.rpartition("\nNode: ")
-        reason = after.partition("\n")[2] or error.message
-        line = reason.partition("\n\t")[0].strip()
-        super().__init__(f"the estimator refuses a batch: {line}")
 
 
 def _outputs(
@@ -139,7 +123,7 @@ def _columns(
 
     if use.model is None:
         columns = assembly.check_columns(use.columns)
-        expected = _run(functools.partial(_feature_layers, columns), sources, batch)
+        expected = estimator_side.feature_layers(use, sources, batch)
         recording.add_outputs(batch, expected)
         found = model(inputs)
         found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
@@ -158,7 +142,7 @@ def _columns(
         if part.scope == "baseline":
             continue
         columns = assembly.check_columns(part.columns)
-        expected = _run(_part_columns(part, columns), sources, batch)
+        expected = estimator_side.part_columns(part, sources, batch)
         if part.scope == "linear":
             for column in columns:
                 layer = model.get_layer(sources.plan.linear_layers[column.name])
@@ -170,80 +154,11 @@ def _columns(
             yield name, expected[name], part
 
 
-def _part_columns(part: Any, columns: list[Any]) -> Any:
-    """Returns a function that builds each column of a part in a graph."""
-    units = 1
-
-    def build(features: Any, units: int = units) -> dict[str, Any]:
-        found = {}
-        for column in columns:
-            if part.scope == "linear":
-                with tf1.variable_scope("linear", reuse=tf1.AUTO_REUSE):
-                    output = linear_model.build(features, [column], units, part.sparse_combiner)
-                found[column.name] = output.logits - output.bias
-            else:
-                scope = f"dnn/{input_layer.SCOPE}"
-                with tf1.variable_scope(scope, reuse=tf1.AUTO_REUSE):
-                    found[column.name] = input_layer.build(features, [column])
-        return found
-
-    return build
-
-
-def _feature_layers(columns: list[Any], features: Any) -> dict[str, Any]:
-    """Returns what the feature layers return, by the names of the model's outputs."""
-    sequences = [column for column in columns if is_sequence(column)]
-    others = [column for column in columns if not is_sequence(column)]
-    tensors = {}
-    if others:
-        tensors["input_layer"] = tpu_columns.input_layer(features, others)
-    if sequences:
-        steps, lengths = tpu_columns.sequence_input_layer(features, sequences)
-        tensors.update(sequence_input=steps, sequence_length=lengths)
-    return tensors
-
-
 def _by_column(columns: list[Any], values: Any) -> dict[str, Any]:
     """Returns the part of each column of concatenated ones."""
     sizes = [assembly.dense_size(column) for column in columns]
     parts = np.split(np.asarray(values), np.cumsum(sizes)[:-1], axis=-1)
     return dict(zip([column.name for column in columns], parts, strict=True))
-
-
-def _run(build: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
-    """Runs columns in a graph with the checkpoint's variables."""
-    units = next(
-        (v.shape[0] for v in sources.found if v.attribute == "bias" and "linear" in v.layer), None
-    )
-    with tf.Graph().as_default():
-        features = batch.tensors()
-        tensors = build(features) if units in (None, 1) else build(features, units)
-        variables = {
-            _stored_name(variable.op.name, sources): variable for variable in tf1.global_variables()
-        }
-        saver = tf1.train.Saver(variables) if variables else None
-        with tf1.Session() as session:
-            session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
-            if saver is not None:
-                saver.restore(session, sources.checkpoint)
-            try:
-                values: dict[str, np.ndarray] = session.run(tensors)
-            except tf.errors.InvalidArgumentError as error:
-                raise EstimatorRefusesError(error) from None
-            return values
-
-
-def _stored_name(name: str, sources: WrittenProgram) -> str:
-    """Returns the checkpoint's name of a variable."""
-    names = sorted(set(sources.found.values()))
-    if name in names:
-        return name
-    for length in (2, 1):
-        ending = "/".join(name.split("/")[-length:])
-        matches = [other for other in names if other == ending or other.endswith(f"/{ending}")]
-        if len(matches) == 1:
-            return matches[0]
-    return name
 
 
 def _predictions(
@@ -255,20 +170,7 @@ def _predictions(
     recording: ProofRecording,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the predictions of both."""
-
-    def input_fn() -> Any:
-        return tf.data.Dataset.from_tensors(batch.tensors())
-
-    whole = use.estimator.predict(
-        input_fn, checkpoint_path=sources.checkpoint, yield_single_examples=False
-    )
-    try:
-        expected = next(whole)
-    except tf.errors.InvalidArgumentError as error:
-        raise EstimatorRefusesError(error) from None
-    whole.close()
-    # An estimator with several heads has tuples for names.
-    expected = {"/".join(k) if isinstance(k, tuple) else k: v for k, v in expected.items()}
+    expected = estimator_side.predictions(use, sources.checkpoint, batch)
     recording.add_outputs(batch, expected)
     outputs = model(module.preprocess(sources.inputs(batch)[0]))
     if hasattr(module, "with_classes"):
@@ -286,13 +188,7 @@ def _metrics(
     scratch: str | None,
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yields the loss and the metrics of both."""
-    feeding = Feeding(batches)
-    with tempfile.TemporaryDirectory(dir=scratch) as directory:
-        # An evaluation writes summaries; the program's directory is the user's.
-        estimator = copy_with(use.estimator, model_dir=directory)
-        expected = estimator.evaluate(
-            feeding.input_fn, len(batches), [feeding], checkpoint_path=sources.checkpoint
-        )
+    expected = estimator_side.metrics(use, sources, batches, scratch)
     if sources.plan.optimizer is None:
         module.compile_model(model, None)
     model.reset_metrics()
@@ -302,7 +198,6 @@ def _metrics(
         results = model.test_step(given)  # test_on_batch has the metrics of one batch only
     names = {name: _metric_name(sources.plan, name, expected) for name in results}
     found = {names[name]: value for name, value in results.items()}
-    del expected["global_step"]
     recording.add_metrics(batches, expected, names)
     yield from _partners(sources.plan, "the metrics", expected, found)
 

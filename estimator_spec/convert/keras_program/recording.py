@@ -33,6 +33,7 @@ class ProofRecording:
         self._outputs: list[Any] = []
         self._metrics: Any = None
         self._training: Any = None
+        self._trained: list[Any] = []
 
     def add_outputs(self, batch: Batch, values: Mapping[str, Any]) -> None:
         """Records what the estimator predicts, or its columns return."""
@@ -46,10 +47,15 @@ class ProofRecording:
         numbers = [self._number(batch) for batch in batches]
         self._metrics = {"batches": numbers, "values": self._form(values), "names": dict(names)}
 
-    def add_training(self, batches: Sequence[Batch], losses: np.ndarray) -> None:
-        """Records the losses of further steps."""
+    def add_training(
+        self, batches: Sequence[Batch], losses: np.ndarray, values: Mapping[str, Any]
+    ) -> None:
+        """Records the losses of further steps, and predictions after them for the first batch."""
         numbers = [self._number(batch) for batch in batches]
         self._training = {"batches": numbers, "losses": self._form(losses)}
+        title = f"{len(batches)} further steps"
+        entry = {"name": title, "batch": numbers[0], "values": self._form(values)}
+        self._trained.append(entry)
 
     def to_bytes(self) -> bytes:
         """Returns the contents of the file."""
@@ -58,6 +64,7 @@ class ProofRecording:
             "outputs": self._outputs,
             "metrics": self._metrics,
             "training": self._training,
+            "trained": self._trained,
             "stated": self.stated,
             "notes": self.notes,
         }

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 from estimator_spec import checkpoints
 from estimator_spec.compare import page, text
 from estimator_spec.compare.comparison import Comparison
+from estimator_spec.convert.keras_columns.plan import ModelVariable
 from estimator_spec.convert.keras_columns.readings import TENSORFLOW
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.written import WrittenProgram
+from estimator_spec.core.common import own_files
 from estimator_spec.core.common.html_page import Bar, Page
 from estimator_spec.core.common.terminal import markdown_table
 
@@ -55,8 +60,8 @@ backend that it runs on: inputs of the program are in that file.
 
 _OWN_OPTIMIZER = "model.compile_model(trained, keras.optimizers.Adam(0.001))   # of your choice\n"
 _NO_OPTIMIZER = (
-    "**The model has no optimizer, and how it trains wasn't compared**: Keras has none that trains "
-    "as the estimator's (see *What isn't equal*). Give `compile_model` one of your choice: it "
+    "**The model has no optimizer, and how it trains wasn't compared**: there is none that trains "
+    "as the estimator's (see *What isn't equal*). Give the program one of your choice: it "
     "trains otherwise than the estimator, and begins without slots."
 )
 
@@ -85,18 +90,53 @@ _DIFFERENCES = ("where", "what", "how it differs")
 COMPARED = ("compared", "outcome", "largest difference", "relative")
 
 
-def markdown(use: EstimatorUse, sources: WrittenProgram, result: Comparison) -> str:
+class Words(NamedTuple):
+    """What a report says about the library that a program is of.
+
+    Attributes:
+        title: heading of the report.
+        library: name of the library.
+        how: how the program is used, and where the rest of it begins.
+        names: names of the variables in the program, by variable.
+    """
+
+    title: str
+    library: str
+    how: list[str]
+    names: Callable[[ModelVariable], str]
+
+
+def of_keras(use: EstimatorUse, sources: WrittenProgram) -> Words:
+    """Returns the words of a program of Keras."""
+    how = _USE if sources.reading == TENSORFLOW else _USE_BY_NUMPY
+    compiled = _OWN_OPTIMIZER if is_without_optimizer(use, sources) else ""
+    used = [how.strip().format(compiled=compiled)] if use.model is not None else _rest(sources)
+    return Words("Feature columns to Keras 3", "Keras", used, lambda v: f"{v.layer}.{v.attribute}")
+
+
+def is_without_optimizer(use: EstimatorUse, sources: WrittenProgram) -> bool:
+    """Returns whether the estimator's optimizer didn't move."""
+    return use.model is not None and not sources.plan.optimizers
+
+
+def write(
+    use: EstimatorUse, sources: WrittenProgram, result: Comparison, words: Words, directory: str
+) -> None:
+    """Writes report.md and report.html into a directory."""
+    text = markdown(use, sources, result, words)
+    own_files.write_file(os.path.join(directory, "report.md"), text.encode())
+    make_page(sources, result).write(os.path.join(directory, "report.html"))
+
+
+def markdown(use: EstimatorUse, sources: WrittenProgram, result: Comparison, words: Words) -> str:
     """Returns the text of report.md."""
     origins = [(f"`{o.column}`", f"`{o.kind}`", o.reading, o.layers) for o in sources.plan.origins]
     differences = [(d.column, f"`{d.what}`", d.text) for d in sources.plan.differences]
-    variables = [(f"`{v.layer}.{v.attribute}`", f"`{n}`") for v, n in sources.found.items()]
-    without_optimizer = use.model is not None and sources.plan.optimizer is None
-    compiled = _OWN_OPTIMIZER if without_optimizer else ""
-    how = _USE if sources.reading == TENSORFLOW else _USE_BY_NUMPY
+    variables = [(f"`{words.names(v)}`", f"`{name}`") for v, name in sources.found.items()]
     parts = [
-        "# Feature columns to Keras 3",
+        f"# {words.title}",
         f"Checkpoint: `{sources.shown}`. {result.headline}",
-        *([_NO_OPTIMIZER] if without_optimizer else []),
+        *([_NO_OPTIMIZER] if is_without_optimizer(use, sources) else []),
         "## How each column became layers",
         markdown_table(_COLUMNS, origins),
         "## What isn't equal",
@@ -107,25 +147,29 @@ def markdown(use: EstimatorUse, sources: WrittenProgram, result: Comparison) -> 
         else "Nothing was compared.",
         *result.remarks,
         "## Where each value comes from",
-        markdown_table(("in Keras", "in the checkpoint"), variables),
-        *([how.strip().format(compiled=compiled)] if use.model is not None else _rest(sources)),
+        markdown_table((f"in {words.library}", "in the checkpoint"), variables),
+        *words.how,
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _rest(sources: WrittenProgram) -> list[str]:
-    """Returns what is left to write, with the variables that no column has."""
     names = ", ".join(f"`{name}`" for name in sources.plan.outputs)
+    first = next(iter(sources.plan.outputs))
+    tensor = f'columns.output["{first}"]' if len(sources.plan.outputs) > 1 else "columns.output"
+    text = _REST.strip().format(outputs=names, tensor=tensor, checkpoint=sources.shown)
+    return [text, other_variables(sources)]
+
+
+def other_variables(sources: WrittenProgram) -> str:
+    """Returns a table of the checkpoint's variables that no column has."""
     moved = set(sources.found.values())
     rows = [
         (f"`{entry.name}`", str(list(entry.shape)))
         for entry in checkpoints.inspect(sources.checkpoint).entries
         if entry.kind != "slot" and entry.name not in moved and entry.name not in _OTHER
     ]
-    first = next(iter(sources.plan.outputs))
-    tensor = f'columns.output["{first}"]' if len(sources.plan.outputs) > 1 else "columns.output"
-    text = _REST.strip().format(outputs=names, tensor=tensor, checkpoint=sources.shown)
-    return [text, markdown_table(("variable", "shape"), rows)]
+    return markdown_table(("variable", "shape"), rows)
 
 
 def make_page(sources: WrittenProgram, result: Comparison) -> Page:

@@ -22,6 +22,7 @@ from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_arrays, compare_changes, compare_series
 from estimator_spec.convert.keras_columns import trained_values
 from estimator_spec.convert.keras_columns.plan import ModelPlan
+from estimator_spec.convert.keras_program import estimator_side
 from estimator_spec.convert.keras_program.batches import Batch, Feeding
 from estimator_spec.convert.keras_program.checkpoint_files import link_checkpoint
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
@@ -34,8 +35,8 @@ from estimator_spec.core.driver.estimator_base import copy_with
 
 tf1 = tf.compat.v1
 
-STEPS = 20
-_TITLE = f"{STEPS} further steps"
+STEPS = 50
+TITLE = f"{STEPS} further steps"
 # Of a float32 in relation to its size.
 _ROUNDING = 2.0**-23
 
@@ -65,22 +66,22 @@ def compare(
     Returns:
         The items, and notes on what wasn't compared.
     """
-    why = _why_not(use, sources, batches)
+    why = why_not(use, sources, batches)
     if why is not None:
-        return [], [f"Training wasn't compared: {why}."]
+        return [], [why]
     with tempfile.TemporaryDirectory(dir=scratch) as directory:
         try:
             trained = train_estimator(use, sources, batches, directory)
         except Exception as error:  # of the program's model or data, of any class
             return [_failure("the estimator", error)], []
-        recording.add_training(trained.batches, trained.losses)
+        recording.add_training(trained.batches, trained.losses, trained.predictions)
         return compare_with(trained, sources, module, model, tolerances), []
 
 
 def stated(plan: ModelPlan) -> dict[str, str]:
     """Returns in which way the plan says that steps differ, by the name of their losses."""
     found = [each.text for each in plan.differences if each.column.startswith("the optimizer")]
-    return {_TITLE: "; ".join(found)} if found else {}
+    return {TITLE: "; ".join(found)} if found else {}
 
 
 class Trained(NamedTuple):
@@ -90,11 +91,13 @@ class Trained(NamedTuple):
         batches: the batches of its steps.
         losses: their losses.
         checkpoint: prefix of its checkpoint after them.
+        predictions: what it predicts after them for the first batch.
     """
 
     batches: list[Batch]
     losses: np.ndarray
     checkpoint: str
+    predictions: dict[str, np.ndarray]
 
 
 def train_estimator(
@@ -115,7 +118,8 @@ def train_estimator(
     estimator.train(feeding.input_fn, hooks=[feeding], steps=STEPS)
     end = state_file.find_latest(directory)
     assert end is not None
-    return Trained(batches, np.array(feeding.losses, np.float32), end)
+    predictions = estimator_side.predictions(use, end, batches[0])
+    return Trained(batches, np.array(feeding.losses, np.float32), end, predictions)
 
 
 def compare_with(
@@ -126,28 +130,30 @@ def compare_with(
         losses = _train_model(sources, module, model, trained.batches)
     except Exception as error:  # of the written program, of any class
         return [_failure("model.py", error)]
-    items = [compare_series(_TITLE, trained.losses, losses, tolerances)]
+    items = [compare_series(TITLE, trained.losses, losses, tolerances)]
     with Checkpoint(sources.checkpoint) as start, Checkpoint(trained.checkpoint) as end:
         return [*items, *_compare_changes(sources, model, start, end, tolerances)]
 
 
-def _why_not(use: EstimatorUse, sources: WrittenProgram, batches: Sequence[Batch]) -> str | None:
-    """Returns why training can't be compared; None if it can."""
+def why_not(use: EstimatorUse, sources: WrittenProgram, batches: Sequence[Batch]) -> str | None:
+    """Returns a note why training can't be compared; None if it can."""
     if use.model is None:
-        return "the program's model_fn is its own, and only its columns moved"
-    if not batches or batches[0].labels is None:
-        return "the program gave no labels"
-    if sources.plan.optimizer is None:
-        return "the optimizer didn't move (see what isn't equal)"
-    if roles.is_distributed(use.estimator.config):
-        return "TF_CONFIG describes a cluster; unset it"
-    return None
+        reason = "the program's model_fn is its own, and only its columns moved"
+    elif not batches or batches[0].labels is None:
+        reason = "the program gave no labels"
+    elif not sources.plan.optimizers:
+        reason = "the optimizer didn't move (see what isn't equal)"
+    elif roles.is_distributed(use.estimator.config):
+        reason = "TF_CONFIG describes a cluster; unset it"
+    else:
+        return None
+    return f"Training wasn't compared: {reason}."
 
 
 def _failure(side: str, error: Exception) -> Item:
     lines = str(error).strip().splitlines() or [""]
     text = f"{side} fails with {type(error).__name__}: {lines[0]}"
-    return Item(Stage.LOSSES, _TITLE, Outcome.DIFFERS, text)
+    return Item(Stage.LOSSES, TITLE, Outcome.DIFFERS, text)
 
 
 class _Recording(Feeding):

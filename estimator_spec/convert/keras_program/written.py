@@ -5,31 +5,24 @@ from __future__ import annotations
 
 import inspect
 import os
-import shutil
 import types
 from typing import Any, NamedTuple
 
-import tensorflow as tf
-
 from estimator_spec.convert.keras_columns import (
-    assembly,
-    canned_models,
     distributed,
+    planned,
+    program_files,
     readings,
-    records,
     serving_source,
     source,
     trained_values,
 )
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
-from estimator_spec.convert.keras_program import check
 from estimator_spec.convert.keras_program.batches import Batch
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.checkpoints.bundle import Checkpoint
-from estimator_spec.core.common import own_files
 
-# Longer vocabularies are files.
-_INLINE_WORDS = 20
+_CHECK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check.py")
 
 
 class WrittenProgram(NamedTuple):
@@ -58,6 +51,29 @@ class WrittenProgram(NamedTuple):
         return batch.arrays(), batch.label_arrays()
 
 
+def plan_model(
+    use: EstimatorUse, program: str, embeddings: str = distributed.LAYERS
+) -> tuple[ModelPlan, str]:
+    """Returns the plan of an estimator's model, and what it is called.
+
+    Args:
+        use: the use of the estimator.
+        program: name of the program.
+        embeddings: one of `distributed.EMBEDDINGS`.
+
+    Raises:
+        ValueError: something has no counterpart.
+    """
+    of_spec = use.spec is not None and use.spec.feature_columns is not None
+    source: Any = use.spec if of_spec else list(use.columns)
+    title = f"the feature columns of {program}"
+    if use.model is not None:
+        source, title = use.estimator, f"{program}'s {type(use.estimator).__name__}"
+    words = program_files.INLINE_WORDS
+    plan = planned.plan_source(source, None, 1, "sum", embeddings, words)
+    return plan, title
+
+
 def plan_program(
     use: EstimatorUse,
     checkpoint: str,
@@ -80,24 +96,14 @@ def plan_program(
         ValueError: something has no Keras counterpart, or no source.
         CheckpointError: the checkpoint isn't that of this model.
     """
-    plan = ModelPlan(inline_words=_INLINE_WORDS)
-    if use.model is not None:
-        canned_models.add_canned_model(plan, use.model, embeddings)
-        title = f"{program}'s {type(use.estimator).__name__}"
-    else:
-        columns = assembly.check_columns(use.columns)
-        if embeddings == distributed.DISTRIBUTED:
-            distributed.add_embeddings(plan, columns, use.spec)
-        assembly.add_layer(plan, columns, None, 1, "sum")
-        title = f"the feature columns of {program}"
+    plan, title = plan_model(use, program, embeddings)
     texts = {
         "model.py": source.write_model(plan, title, reading),
         "serve.py": serving_source.write_serving(plan, reading),
     }
     if reading == readings.NUMPY:
-        for module in (records, check):
-            _, _, text = inspect.getsource(module).partition("\n")  # without the license's line
-            texts[f"{module.__name__.rpartition('.')[2]}.py"] = text
+        for path in (program_files.RECORDS, program_files.RECORDED, _CHECK):
+            texts[os.path.basename(path)] = program_files.module_text(path)
     found = trained_values.find_variables(plan, checkpoint)
     with Checkpoint(checkpoint) as opened:
         return WrittenProgram(plan, opened.prefix, found, texts, os.fspath(shown), reading)
@@ -109,18 +115,7 @@ def write_program(sources: WrittenProgram, directory: str) -> tuple[Any, Any]:
     Returns:
         The module of model.py, and the trained model.
     """
-    for name, text in sources.texts.items():
-        own_files.write_file(os.path.join(directory, name), text.encode())
-    for name, words in sources.plan.vocabularies.items():
-        folder = os.path.join(directory, "vocabularies")
-        os.makedirs(folder, exist_ok=True)
-        path = os.path.join(folder, name)
-        if isinstance(words, list):
-            lines = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-            own_files.write_file(path, b"\n".join(lines) + b"\n")
-        else:
-            with tf.io.gfile.GFile(words, "rb") as old, open(path, "wb") as new:
-                shutil.copyfileobj(old, new)
+    program_files.write_files(sources.texts, sources.plan, directory)
     module = load_module(directory)
     model = trained_model(sources, module)
     model.save(os.path.join(directory, "weights.keras"))

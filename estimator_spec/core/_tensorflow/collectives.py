@@ -32,7 +32,6 @@ def sparse_sums(strategy: Any) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
 
 def _add(launcher: Any, slices: tf.IndexedSlices, options: Any = None) -> tf.IndexedSlices:
     """Returns the rows of all processes, with their ids."""
-    del options
     with tf.device(launcher._device):
         count = tf.shape(slices.indices)
         counts = _gather(launcher, count, _new_keys(launcher, 1))

@@ -18,61 +18,33 @@ from typing import Any
 
 import tensorflow as tf
 
+# isort: off
 # The dense columns that a spec accepts beside TPU columns, and the base class of columns that only
 # linear models take; the base class of columns of TF1's protocol, of which other libraries have
 # subclasses. Only the functions that make them are public. `import tensorflow` loads both modules.
 from tensorflow.python.feature_column.feature_column import (
     _FeatureColumn as FeatureColumnV1,
-)
-from tensorflow.python.feature_column.feature_column import (
     _SharedEmbeddingColumn as SharedEmbeddingColumnV1,
 )
 from tensorflow.python.feature_column.feature_column_v2 import (
-    CategoricalColumn,
-    EmbeddingColumn,
-    NumericColumn,
-    SharedEmbeddingColumn,
+    CategoricalColumn as CategoricalColumn,
+    EmbeddingColumn as EmbeddingColumn,
+    NumericColumn as NumericColumn,
+    SharedEmbeddingColumn as SharedEmbeddingColumn,
 )
 
 # The readable copy of the global step, which MonitoredSession's hooks create. Legacy Estimators
 # create it before the model; default op seeds, the number of ops in the graph, depend on that.
 # Under a strategy of several processes that copy would have the initial value's collective.
 from tensorflow.python.training.training_util import (
-    GLOBAL_STEP_READ_KEY,
-)
-from tensorflow.python.training.training_util import (
+    GLOBAL_STEP_READ_KEY as GLOBAL_STEP_READ_KEY,
     _get_or_create_global_step_read as get_or_create_global_step_read,
 )
 
-__all__ = [
-    "DENSE_COLUMNS",
-    "GLOBAL_STEP_READ_KEY",
-    "CategoricalColumn",
-    "DenseColumn",
-    "EmbeddingColumn",
-    "FeatureColumnV1",
-    "NumericColumn",
-    "SharedEmbeddingColumn",
-    "SharedEmbeddingColumnV1",
-    "add_table",
-    "average_losses",
-    "eager_mode",
-    "feature_transformation_cache",
-    "get_or_create_global_step_read",
-    "is_saving_model",
-    "keras_is_loaded",
-    "keras_learning_rate",
-    "prefer_keras_package",
-    "restart_layer_names",
-    "saveable_tensors",
-    "saver_listeners",
-    "saver_of_objects",
-    "sparse_core_layout_stacker",
-    "strategy_in_outer_graph",
-    "tf1_optimizer_arguments",
-    "variables_by_saved_name",
-    "wrapped_lookup_table",
-]
+# isort: on
+
+# Names that aren't imported as themselves.
+__all__ = ["FeatureColumnV1", "SharedEmbeddingColumnV1", "get_or_create_global_step_read"]
 
 # Not documented, but exported on purpose, for Keras outside of TensorFlow.
 DenseColumn = tf.__internal__.feature_column.DenseColumn
@@ -93,6 +65,8 @@ _MODULES = {
     "lookup_ops": "tensorflow.python.ops.lookup_ops",
     # Signatures and directories of exports: the Estimator's export modules had them.
     "model_utils": "tensorflow.python.saved_model.model_utils",
+    # The message in the file of a SavedModel: no public module has it.
+    "saved_model_pb2": "tensorflow.core.protobuf.saved_model_pb2",
     # Graphs of a SavedModel with other inputs: the public loader replaces none.
     "saved_model_loader": "tensorflow.python.saved_model.loader_impl",
     # The signatures of tensorflow.contrib.summary (`family`, the step of the graph) are not public.
@@ -348,7 +322,6 @@ def saveable_tensors(owner: Any, tensors: Mapping[str, Any], restore: Callable[.
 
     class Tensors(saveable_object.SaveableObject):  # type: ignore[misc]  # TensorFlow has no types
         def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:
-            del restored_shapes
             return restore(restored_tensors)
 
     specs = [saveable_object.SaveSpec(tensor, "", name) for name, tensor in tensors.items()]

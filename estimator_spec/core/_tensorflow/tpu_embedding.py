@@ -153,7 +153,6 @@ def add_variable(embedding: Any, name: str, shape: Any, initializer: Any) -> Any
 def _get_variable(
     name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool, **more: Any
 ) -> Any:
-    del more
     return tf.Variable(
         lambda: initializer(shape, dtype=dtype), trainable=trainable, name=name, shape=shape
     )

@@ -99,7 +99,6 @@ def _new(
     """Returns a variable with these bytes; `crc` is their checksum if it isn't computed by them."""
 
     def writes(source: Checkpoint, target: CheckpointWriter) -> Writes:
-        del source
         (writer,) = target.add(name, dtype, shape, [((), shape, len(stored))])
         yield functools.partial(writer.write, np.frombuffer(stored, np.uint8), crc), len(stored)
 
@@ -113,20 +112,9 @@ def converted(
     new_rows: RowSource | None = None,
     factor: float = 1.0,
 ) -> OutputVariable:
-    """Returns a table or slot: copied if its stored bytes don't change, else as `rewritten`."""
-    if rows.is_as_stored(variable) and factor == 1.0:
-        return copied(name, variable)
-    return rewritten(name, variable, rows, new_rows, factor)
-
-
-def rewritten(
-    name: str,
-    variable: StoredVariable,
-    rows: RowMapping,
-    new_rows: RowSource | None = None,
-    factor: float = 1.0,
-) -> OutputVariable:
     """Returns a table or slot with a new layout, permuted rows, or additional rows.
+
+    It is copied if its stored bytes don't change.
 
     Args:
         name: name in the target.
@@ -135,6 +123,8 @@ def rewritten(
         new_rows: source of the new rows, by their index among the new ones. None if there are none.
         factor: multiplies the old rows; 1 copies them bit by bit.
     """
+    if rows.is_as_stored(variable) and factor == 1.0:
+        return copied(name, variable)
     before, after, rows_from = rows.before, rows.after, rows.rows_from
     width = variable.row_bytes
 

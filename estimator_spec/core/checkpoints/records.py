@@ -27,8 +27,6 @@ from estimator_spec.core.checkpoints.errors import CheckpointError
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from tpu_columns.partition import RowPartition
 
-tf1 = tf.compat.v1
-
 SUFFIX = ".tables.json"
 _FORMAT = 1
 _WRONG_CONTENTS = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
@@ -234,7 +232,7 @@ def remove_orphan(prefix: str) -> None:
         return
     with contextlib.suppress(CheckpointError):  # somebody else's file
         if read(prefix) is not None:
-            tf1.logging.info("Removing %s, whose checkpoint was deleted.", path_of(prefix))
+            tf.compat.v1.logging.info("Removing %s, whose checkpoint was deleted.", path_of(prefix))
             tf.io.gfile.remove(path_of(prefix))
 
 

@@ -13,18 +13,21 @@ and differently for others:
     ProximalAdagrad   /ProximalAdagrad               /ProximalAdagrad
 
 Only the embedding core has AdagradMomentum, ProximalYogi and FrequencyEstimator. The left column
-comes from `estimator_spec.core.embedding.optimizers`.
+comes from `estimator_spec.core.embedding.optimizers`. TF1's slots of a variable made by a
+partitioner have its partition before these names, as in `/t_0/Adagrad`. Keras 2's optimizers name
+theirs `training/<optimizer>/<variable>/accumulator`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 
 from estimator_spec.core.embedding import optimizers
 from estimator_spec.core.embedding.optimizer_base import OptimizationParameters
 
-TPU, CPU = "tpu", "cpu"
+TPU, CPU, KERAS = "tpu", "cpu", "keras"
 
 BETA_POWERS = ("beta1_power", "beta2_power")
 
@@ -48,7 +51,7 @@ class SlotNaming:
 
     Attributes:
         optimizer: name of the optimizer, such as 'Adam'.
-        system: 'tpu', 'cpu', or 'tpu and cpu' where both agree.
+        system: 'tpu', 'cpu', 'tpu and cpu' where both agree, or 'keras'.
         suffixes: suffixes to the table's name, by slot.
     """
 
@@ -75,6 +78,14 @@ _OF_NO_CORE = {
     "Adadelta": {"accumulator": "/Adadelta", "update": "/Adadelta_1"},
     "moving average": {"average": "/ExponentialMovingAverage"},
 }
+_OF_KERAS = {
+    "Adagrad": {"accumulator": "/accumulator"},
+    "Adam": {"m": "/m", "v": "/v"},
+    "Ftrl": {"accumulator": "/accumulator", "linear": "/linear"},
+    "Momentum": {"momenta": "/momentum"},
+    "RMSProp": {"ms": "/rms"},
+    "RMSProp with momentum": {"ms": "/rms", "mom": "/momentum"},
+}
 
 
 def _namings() -> tuple[SlotNaming, ...]:
@@ -85,12 +96,23 @@ def _namings() -> tuple[SlotNaming, ...]:
     for optimizer, suffixes in {**_ON_CPU, **_OF_NO_CORE}.items():
         if _ON_TPU.get(optimizer) != suffixes:
             found.append(SlotNaming(optimizer, CPU, suffixes))
+    found += [SlotNaming(optimizer, KERAS, suffixes) for optimizer, suffixes in _OF_KERAS.items()]
     return tuple(found)
 
 
 NAMINGS = _namings()
 
-SUFFIXES = tuple(sorted({s for naming in NAMINGS for s in naming.suffixes.values()}, key=len))[::-1]
+
+def _suffixes(*systems: str) -> tuple[str, ...]:
+    known = [naming.suffixes.values() for naming in NAMINGS if naming.system in systems]
+    return tuple(sorted({suffix for suffixes in known for suffix in suffixes}, key=len))[::-1]
+
+
+SUFFIXES = _suffixes(TPU, CPU, f"{TPU} and {CPU}")
+_KERAS_SUFFIXES = _suffixes(KERAS)
+
+# The only partition of a variable that TF1's partitioner left in one piece.
+_PARTITION = re.compile("/(?:t|part)_0(?=/)")
 
 
 def find_naming(optimizer: str, system: str) -> SlotNaming | None:
@@ -141,10 +163,12 @@ def find_slots(name: str, same_shape: Iterable[str]) -> dict[str, str]:
     """Returns the slot variables of a variable.
 
     They are named after it and have its shape. An optimizer created in a variable scope puts that
-    scope in front.
+    scope in front, and so does Keras.
 
     >>> find_slots("word", ["word", "tag", "word/Adam/m", "training/word/Adam/v"])
     {'word/Adam/m': '/Adam/m', 'training/word/Adam/v': '/Adam/v'}
+    >>> find_slots("word", ["word/t_0/Adagrad", "training/Adagrad/word/accumulator"])
+    {'word/t_0/Adagrad': '/Adagrad', 'training/Adagrad/word/accumulator': '/accumulator'}
 
     Args:
         name: name of the variable.
@@ -156,9 +180,10 @@ def find_slots(name: str, same_shape: Iterable[str]) -> dict[str, str]:
     found = {}
     for other in same_shape:
         if other.startswith(name + "/"):
-            found[other] = other[len(name) :]
+            found[other] = _PARTITION.sub("", other[len(name) :], count=1)
             continue
-        for suffix in SUFFIXES:
+        of_keras = other.startswith("training/")
+        for suffix in SUFFIXES + (_KERAS_SUFFIXES if of_keras else ()):
             if other.endswith("/" + name + suffix):
                 found[other] = suffix
                 break

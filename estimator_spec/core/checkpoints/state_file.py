@@ -12,14 +12,7 @@ from typing import Any
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_spec.core.checkpoints import files
-from estimator_spec.core.checkpoints.errors import (
-    CheckpointError,
-    DamagedCheckpointError,
-    MissingStateFileError,
-)
-
-tf1 = tf.compat.v1
+from estimator_spec.core.checkpoints import errors, files
 
 _NAME = "checkpoint"
 _INDEX = re.compile(r"(?P<base>.+)-(?P<step>\d+)\.index", re.DOTALL)
@@ -52,7 +45,7 @@ def read(directory: str) -> Any:
         others = state.all_model_checkpoint_paths
         others[:] = [os.path.join(directory, other) for other in others]
         return state
-    raise CheckpointError(
+    raise errors.CheckpointError(
         path,
         f"{path!r} should name the latest checkpoint, but it can't be read. Nothing was changed. "
         f"Write it anew by `{repair_command(directory)}`, or move the directory away to start "
@@ -64,7 +57,7 @@ def read(directory: str) -> Any:
 def _state_type() -> type[Any]:
     """Returns the class of `CheckpointState` messages, which has no public name."""
     # Without the third argument it logs that the path isn't among the paths.
-    return type(tf1.train.generate_checkpoint_state_proto(".", _NAME, [_NAME]))
+    return type(tf.compat.v1.train.generate_checkpoint_state_proto(".", _NAME, [_NAME]))
 
 
 def find_latest(directory: str) -> str | None:
@@ -81,7 +74,7 @@ def find_latest(directory: str) -> str | None:
     if not found or all(map(_is_unfinished_first_save, found)):
         return None
     path = path_of(directory)
-    raise MissingStateFileError(
+    raise errors.MissingStateFileError(
         path,
         f"{directory!r} has checkpoints, the last of them {os.path.basename(found[-1])!r}, but the "
         f"file {path!r}, which names the latest one, is missing. Nothing was changed. Write it by "
@@ -99,7 +92,7 @@ def _is_unfinished_first_save(prefix: str) -> bool:
     path = prefix + ".index"
     try:
         index_file.read(files.read_file(path), path)
-    except DamagedCheckpointError:
+    except errors.DamagedCheckpointError:
         return True
     return False
 
@@ -127,7 +120,7 @@ def write(directory: str, prefixes: Sequence[str]) -> None:
         prefixes: prefixes of its checkpoints, the latest one last.
     """
     names = [os.path.basename(prefix) for prefix in prefixes]
-    state = tf1.train.generate_checkpoint_state_proto(".", names[-1], names)
+    state = tf.compat.v1.train.generate_checkpoint_state_proto(".", names[-1], names)
     files.write_atomically(path_of(directory), str(state).encode())
 
 

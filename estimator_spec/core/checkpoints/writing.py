@@ -22,8 +22,6 @@ from estimator_spec.core.checkpoints.bundle import Extents, data_path
 from estimator_spec.core.checkpoints.errors import CheckpointError
 from estimator_spec.core.common import own_files
 
-tf1 = tf.compat.v1
-
 _UNFINISHED = ".unfinished"
 _HEADROOM = 64 << 20
 
@@ -235,7 +233,7 @@ class CheckpointWriter:
         directory, name = os.path.split(os.path.abspath(self.prefix))
         path = os.path.join(directory, "checkpoint")
         if not os.path.exists(path):
-            state = tf1.train.generate_checkpoint_state_proto(".", name, [name])
+            state = tf.compat.v1.train.generate_checkpoint_state_proto(".", name, [name])
             self._write_file(".state", str(state).encode())
             os.replace(os.path.join(self._directory, ".state"), path)
             return True

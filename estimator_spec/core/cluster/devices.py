@@ -11,8 +11,6 @@ import tensorflow as tf
 from estimator_spec.core.cluster import roles
 from estimator_spec.core.run_config import RunConfig, TaskType
 
-tf1 = tf.compat.v1
-
 # Ops that hold state which all training processes share.
 _SHARED_STATE = (
     "AutoReloadVariable",
@@ -47,7 +45,7 @@ def device_function(config: RunConfig) -> Any:
         return config.device_fn
     if not roles.is_distributed(config) or not config.num_ps_replicas:
         return None
-    return tf1.train.replica_device_setter(
+    return tf.compat.v1.train.replica_device_setter(
         ps_tasks=config.num_ps_replicas,
         ps_device=f"/job:{TaskType.PS}",
         worker_device=f"/job:{config.task_type}/task:{config.task_id}",

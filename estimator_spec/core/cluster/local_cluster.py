@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TextIO
 
 from estimator_spec.core.cluster.process_guard import ProcessGuard
 from estimator_spec.core.common import quiet_start
-from estimator_spec.core.common.task_type import TaskType
+from estimator_spec.core.run_config.task_type import TaskType
 
 _HOST = "127.0.0.1"
 # Below those that Linux gives outgoing connections (from 32768): one may take a port that a server,

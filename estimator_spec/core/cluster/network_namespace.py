@@ -21,7 +21,6 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
-from types import TracebackType
 
 # From <sched.h>, <linux/sockios.h> and <linux/if.h>.
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
@@ -53,12 +52,7 @@ class NetworkNamespace:
             raise OSError(error.strip() or "the system has no network namespaces")
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._holder.communicate()
 
     @property

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any
 
 
@@ -34,12 +33,7 @@ class ProcessGuard:
         )
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with contextlib.suppress(BrokenPipeError):
             self._pipe.close()
         self._process.wait()

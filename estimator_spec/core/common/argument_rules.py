@@ -23,7 +23,8 @@ import tensorflow as tf
 from estimator_spec.core.common.signatures import argument_names, takes_any_keyword
 from tpu_columns.checks import FLAG, Rule, check_rule, is_flag, is_int, is_number
 
-tf1 = tf.compat.v1
+Rules = Mapping[str, Rule | tuple[Rule, ...]]
+"""The rules of each argument, in their order."""
 
 
 def check(constructor: str, arguments: Mapping[str, Any]) -> None:
@@ -45,8 +46,8 @@ def check(constructor: str, arguments: Mapping[str, Any]) -> None:
         TypeError: a value has a type that doesn't fit.
     """
     for name, rules in RULES[constructor].items():
-        for rule in rules:
-            if name in arguments:
+        if name in arguments:
+            for rule in [rules] if isinstance(rules, Rule) else rules:
                 check_rule(rule, name, arguments[name])
 
 
@@ -104,142 +105,120 @@ _OF_TPU_CONFIG = (
     Rule(lambda value: value > 0, "TPUConfig {name} must be positive"),
 )
 
-_RUN_CONFIG = {
-    "model_dir": (
-        Rule(
-            lambda path: isinstance(path, str) and path,
-            "{name} should be non-empty, a string or path",
-        ),
+_RUN_CONFIG: Rules = {
+    "model_dir": Rule(
+        lambda path: isinstance(path, str) and path,
+        "{name} should be non-empty, a string or path",
     ),
-    "tf_random_seed": (Rule(lambda seed: isinstance(seed, int), "{name} must be integer"),),
-    "save_summary_steps": (_NOT_NEGATIVE,),
-    "save_checkpoints_steps": (_NOT_NEGATIVE,),
-    "save_checkpoints_secs": (_NOT_NEGATIVE,),
-    "session_config": (
-        Rule(
-            lambda config: isinstance(config, tf1.ConfigProto),
-            "{name} must be instance of ConfigProto",
-        ),
+    "tf_random_seed": Rule(lambda seed: isinstance(seed, int), "{name} must be integer"),
+    "save_summary_steps": _NOT_NEGATIVE,
+    "save_checkpoints_steps": _NOT_NEGATIVE,
+    "save_checkpoints_secs": _NOT_NEGATIVE,
+    "session_config": Rule(
+        lambda config: isinstance(config, tf.compat.v1.ConfigProto),
+        "{name} must be instance of ConfigProto",
     ),
     "keep_checkpoint_max": (_NOT_NEGATIVE, _WHOLE),
-    "keep_checkpoint_every_n_hours": (_ABOVE_ZERO,),
-    "log_step_count_steps": (_ABOVE_ZERO,),
-    "train_distribute": (_STRATEGY,),
-    "eval_distribute": (_STRATEGY,),
-    "experimental_distribute": (
-        Rule(
-            lambda given: not given or hasattr(given, "train_distribute"),
-            "{name} must have the attributes train_distribute, eval_distribute and remote_cluster",
-            TypeError,
-        ),
+    "keep_checkpoint_every_n_hours": _ABOVE_ZERO,
+    "log_step_count_steps": _ABOVE_ZERO,
+    "train_distribute": _STRATEGY,
+    "eval_distribute": _STRATEGY,
+    "experimental_distribute": Rule(
+        lambda given: not given or hasattr(given, "train_distribute"),
+        "{name} must have the attributes train_distribute, eval_distribute and remote_cluster",
+        TypeError,
     ),
-    "device_fn": (
-        Rule(
-            lambda fn: callable(fn) and argument_names(fn) == ("op",),
-            '{name} must be callable with exactly one argument "op"',
-        ),
+    "device_fn": Rule(
+        lambda fn: callable(fn) and argument_names(fn) == ("op",),
+        '{name} must be callable with exactly one argument "op"',
     ),
-    "protocol": (
-        Rule(lambda value: value in ("grpc", "grpc+verbs"), "{name} should be grpc or grpc+verbs"),
+    "protocol": Rule(
+        lambda value: value in ("grpc", "grpc+verbs"), "{name} should be grpc or grpc+verbs"
     ),
-    "experimental_max_worker_delay_secs": (
-        Rule(lambda secs: isinstance(secs, int), "{name} must be an integer if set"),
+    "experimental_max_worker_delay_secs": Rule(
+        lambda secs: isinstance(secs, int), "{name} must be an integer if set"
     ),
-    "session_creation_timeout_secs": (_ABOVE_ZERO,),
-    "checkpoint_save_graph_def": (FLAG,),
+    "session_creation_timeout_secs": _ABOVE_ZERO,
+    "checkpoint_save_graph_def": FLAG,
 }
 
-_TPU_RUN_CONFIG = {
-    "tpu_config": (
-        # TensorFlow's own TPUConfig is accepted; a model_dir as first argument is not.
-        Rule(
-            lambda config: hasattr(config, "iterations_per_loop"),
-            "{name} must be a TPUConfig. The first positional argument of this RunConfig is "
-            "tpu_config; pass the others by keyword",
-            TypeError,
-        ),
+_TPU_RUN_CONFIG: Rules = {
+    # TensorFlow's own TPUConfig is accepted; a model_dir as first argument is not.
+    "tpu_config": Rule(
+        lambda config: hasattr(config, "iterations_per_loop"),
+        "{name} must be a TPUConfig. The first positional argument of this RunConfig is "
+        "tpu_config; pass the others by keyword",
+        TypeError,
     ),
-    "evaluation_master": (_ADDRESS,),
-    "master": (_ADDRESS,),
-    "cluster": (
-        Rule(
-            lambda resolver: callable(getattr(resolver, "master", None)),
-            "{name} must be a tf.distribute.cluster_resolver.ClusterResolver, or None",
-            TypeError,
-        ),
+    "evaluation_master": _ADDRESS,
+    "master": _ADDRESS,
+    "cluster": Rule(
+        lambda resolver: callable(getattr(resolver, "master", None)),
+        "{name} must be a tf.distribute.cluster_resolver.ClusterResolver, or None",
+        TypeError,
     ),
 }
 
-_TPU_CONFIG = {
+_TPU_CONFIG: Rules = {
     "num_shards": _OF_TPU_CONFIG,
-    "num_cores_per_replica": (
-        Rule(
-            lambda cores: cores in (1, 2, 4, 8, 16, 32, 64, 128),
-            "{name} must be 1, 2, 4, 8, 16, 32, 64, 128; got {value!r}",
-        ),
+    "num_cores_per_replica": Rule(
+        lambda cores: cores in (1, 2, 4, 8, 16, 32, 64, 128),
+        "{name} must be 1, 2, 4, 8, 16, 32, 64, 128; got {value!r}",
     ),
-    "per_host_input_for_training": (
-        Rule(
-            lambda value: is_flag(value) or (is_int(value) and 1 <= value <= 5),
-            "{name} must be one of InputPipelineConfig, True or False",
-            used_as=lambda value: "PER_HOST_V1",
-            optional=False,
-        ),
+    "per_host_input_for_training": Rule(
+        lambda value: is_flag(value) or (is_int(value) and 1 <= value <= 5),
+        "{name} must be one of InputPipelineConfig, True or False",
+        used_as=lambda value: "PER_HOST_V1",
+        optional=False,
     ),
-    "tpu_job_name": (_NAME,),
+    "tpu_job_name": _NAME,
     "initial_infeed_sleep_secs": (
         Rule(lambda secs: not secs or _is_whole(secs), "TPUConfig {name} must be int", TypeError),
         Rule(lambda secs: not secs or secs > 0, "TPUConfig {name} must be positive"),
     ),
-    "eval_training_input_configuration": (
-        Rule(lambda value: value in (2, 5), "{name} must be PER_HOST_V1 or SLICED", optional=False),
+    "eval_training_input_configuration": Rule(
+        lambda value: value in (2, 5), "{name} must be PER_HOST_V1 or SLICED", optional=False
     ),
     "experimental_host_call_every_n_steps": tuple(
         rule._replace(optional=False) for rule in _OF_TPU_CONFIG
     ),
-    "experimental_allow_per_host_v2_parallel_get_next": (FLAG,),
-    "experimental_feed_hook": (Rule(callable, "{name} must be a class of hooks", TypeError),),
+    "experimental_allow_per_host_v2_parallel_get_next": FLAG,
+    "experimental_feed_hook": Rule(callable, "{name} must be a class of hooks", TypeError),
 }
 
-_TRAIN_SPEC = {"input_fn": (_INPUT_FN,), "max_steps": (_MORE_THAN_ZERO,)}
+_TRAIN_SPEC = {"input_fn": _INPUT_FN, "max_steps": _MORE_THAN_ZERO}
 
-_EVAL_SPEC = {
-    "input_fn": (_INPUT_FN,),
-    "steps": (_MORE_THAN_ZERO,),
-    "name": (
-        Rule(
-            lambda name: isinstance(name, str), "`{name}` must be string, given: {value}", TypeError
-        ),
+_EVAL_SPEC: Rules = {
+    "input_fn": _INPUT_FN,
+    "steps": _MORE_THAN_ZERO,
+    "name": Rule(
+        lambda name: isinstance(name, str), "`{name}` must be string, given: {value}", TypeError
     ),
-    "start_delay_secs": (_AT_LEAST_ZERO._replace(optional=False),),
-    "throttle_secs": (_AT_LEAST_ZERO._replace(optional=False),),
+    "start_delay_secs": _AT_LEAST_ZERO._replace(optional=False),
+    "throttle_secs": _AT_LEAST_ZERO._replace(optional=False),
 }
 
-_EXPORTER = {
-    "name": (_NAME,),  # EvalSpec refuses exporters without one
-    "serving_input_receiver_fn": (_FUNCTION,),
-    "assets_extra": (
-        Rule(
-            _is_mapping(_is_path, _is_path),
-            "{name} must be a dict of files by their paths in the SavedModel, or None",
-            TypeError,
-        ),
+_EXPORTER: Rules = {
+    "name": _NAME,  # EvalSpec refuses exporters without one
+    "serving_input_receiver_fn": _FUNCTION,
+    "assets_extra": Rule(
+        _is_mapping(_is_path, _is_path),
+        "{name} must be a dict of files by their paths in the SavedModel, or None",
+        TypeError,
     ),
-    "as_text": (FLAG,),
-    "exports_to_keep": (
-        Rule(
-            lambda number: is_int(number) and number > 0,
-            "`{name}`, if provided, must be a positive number (an int). None keeps all exports",
-        ),
+    "as_text": FLAG,
+    "exports_to_keep": Rule(
+        lambda number: is_int(number) and number > 0,
+        "`{name}`, if provided, must be a positive number (an int). None keeps all exports",
     ),
-    "event_file_pattern": (_NAME,),
+    "event_file_pattern": _NAME,
     "compare_fn": (
         Rule(lambda fn: fn is not None, "`{name}` must not be None", optional=False),
         Rule(callable, "{name} must be callable, a function", TypeError),
     ),
 }
 
-_WARM_START_SETTINGS = {
+_WARM_START_SETTINGS: Rules = {
     "ckpt_to_initialize_from": (
         Rule(bool, "`{name}` MUST be set in WarmStartSettings", optional=False),
         Rule(_is_path, "`{name}` must be the path of a checkpoint, a string", TypeError),
@@ -251,24 +230,18 @@ _WARM_START_SETTINGS = {
         ),
         Rule(_compile, "`{name}` must be a regular expression, or a list of them or of variables"),
     ),
-    "var_name_to_vocab_info": (
-        Rule(
-            _is_mapping(
-                lambda name: isinstance(name, str),
-                lambda info: isinstance(info, tf1.train.VocabInfo),
-            ),
-            "`{name}` must be a dict of VocabInfo by variable name, or None",
-            TypeError,
+    "var_name_to_vocab_info": Rule(
+        _is_mapping(
+            lambda name: isinstance(name, str),
+            lambda info: isinstance(info, tf.compat.v1.train.VocabInfo),
         ),
+        "`{name}` must be a dict of VocabInfo by variable name, or None",
+        TypeError,
     ),
-    "var_name_to_prev_var_name": (
-        Rule(
-            _is_mapping(
-                lambda name: isinstance(name, str), lambda previous: isinstance(previous, str)
-            ),
-            "`{name}` must be a dict of names in the checkpoint by variable name, or None",
-            TypeError,
-        ),
+    "var_name_to_prev_var_name": Rule(
+        _is_mapping(lambda name: isinstance(name, str), lambda previous: isinstance(previous, str)),
+        "`{name}` must be a dict of names in the checkpoint by variable name, or None",
+        TypeError,
     ),
 }
 
@@ -278,27 +251,21 @@ THRESHOLD = Rule(
     "{name} not in (0, 1): {name} must be in (0, 1) range. Given: {value}",
 )
 
-_HEAD = {
-    "thresholds": (
-        Rule(
-            lambda values: (
-                isinstance(values, Iterable) and all(_is_real(value) for value in values)
-            ),
-            "{name} must be a list of numbers between 0 and 1, such as [0.25, 0.5], or None",
-            TypeError,
-        ),
+_HEAD: Rules = {
+    "thresholds": Rule(
+        lambda values: isinstance(values, Iterable) and all(_is_real(value) for value in values),
+        "{name} must be a list of numbers between 0 and 1, such as [0.25, 0.5], or None",
+        TypeError,
     ),
-    "loss_fn": (_FUNCTION,),
-    "inverse_link_fn": (_FUNCTION,),
-    "compute_full_loss": (FLAG,),
-    "name": (_NAME,),
+    "loss_fn": _FUNCTION,
+    "inverse_link_fn": _FUNCTION,
+    "compute_full_loss": FLAG,
+    "name": _NAME,
 }
 
-_MULTI_HEAD = {
-    "heads": (
-        Rule(
-            lambda heads: isinstance(heads, Iterable), "{name} must be a list of heads", TypeError
-        ),
+_MULTI_HEAD: Rules = {
+    "heads": Rule(
+        lambda heads: isinstance(heads, Iterable), "{name} must be a list of heads", TypeError
     ),
     "head_weights": (
         Rule(
@@ -343,38 +310,35 @@ _OF_SECOND_GENERATION = Rule(
     TypeError,
 )
 
-_CANNED_V1 = {
-    "head": (
-        Rule(
-            lambda head: callable(getattr(head, "create_estimator_spec", None)),
-            "{name} must be a head, such as estimator_spec.heads.RegressionHead()",
-            TypeError,
-            optional=False,
-        ),
-    ),
-    "activation_fn": (_ACTIVATION,),
-    "dnn_activation_fn": (_ACTIVATION,),
-    "dropout": (_RATE,),
-    "dnn_dropout": (_RATE,),
-    "batch_norm": (FLAG,),
-    "sparse_combiner": (_COMBINER,),
-    "linear_sparse_combiner": (_COMBINER,),
+_ANY_HEAD = Rule(
+    lambda head: callable(getattr(head, "create_estimator_spec", None)),
+    "{name} must be a head, such as estimator_spec.heads.RegressionHead()",
+    TypeError,
+    optional=False,
+)
+_CANNED_V1: Rules = {
+    "head": _ANY_HEAD,
+    "activation_fn": _ACTIVATION,
+    "dnn_activation_fn": _ACTIVATION,
+    "dropout": _RATE,
+    "dnn_dropout": _RATE,
+    "batch_norm": FLAG,
+    "sparse_combiner": _COMBINER,
+    "linear_sparse_combiner": _COMBINER,
 }
 
-_TABLE_CONFIG = {"hot_id_replication": (FLAG,)}
+_TABLE_CONFIG = {"hot_id_replication": FLAG}
 
-_EMBEDDING_CONFIG_SPEC = {
-    "pipeline_execution_with_tensor_core": (FLAG,),
-    "profile_data_directory": (
-        Rule(_is_path, "{name} must be a path, a string, or None", TypeError),
-    ),
+_EMBEDDING_CONFIG_SPEC: Rules = {
+    "pipeline_execution_with_tensor_core": FLAG,
+    "profile_data_directory": Rule(_is_path, "{name} must be a path, a string, or None", TypeError),
 }
 
 _REAL = Rule(_is_real, "{name} must be a number, or None", TypeError)
 _NUMBER = Rule(_is_real, "{name} must be a number", TypeError, optional=False)
 _POSITIVE = (_WHOLE._replace(optional=False), _ABOVE_ZERO)
 
-_KMEANS = {
+_KMEANS: Rules = {
     "num_clusters": (
         Rule(
             lambda number: tf.is_tensor(number) or _is_whole(number),
@@ -397,18 +361,16 @@ _KMEANS = {
             "'kmeans_plus_plus', an array or a function",
         ),
     ),
-    "distance_metric": (
-        Rule(
-            lambda metric: metric in ("squared_euclidean", "cosine"),
-            "Unsupported distance metric '{value}': {name} must be 'squared_euclidean' or 'cosine'",
-            optional=False,
-        ),
+    "distance_metric": Rule(
+        lambda metric: metric in ("squared_euclidean", "cosine"),
+        "Unsupported distance metric '{value}': {name} must be 'squared_euclidean' or 'cosine'",
+        optional=False,
     ),
-    "seed": (_WHOLE,),
-    "use_mini_batch": (FLAG,),
+    "seed": _WHOLE,
+    "use_mini_batch": FLAG,
     "mini_batch_steps_per_iteration": _POSITIVE,
-    "kmeans_plus_plus_num_retries": (_WHOLE._replace(optional=False),),
-    "relative_tolerance": (_REAL,),
+    "kmeans_plus_plus_num_retries": _WHOLE._replace(optional=False),
+    "relative_tolerance": _REAL,
 }
 
 _EXPECTED_ABOVE_ZERO = (
@@ -419,8 +381,8 @@ _EXPECTED_AT_LEAST_ZERO = (
     _NUMBER,
     Rule(lambda value: value >= 0, "Expected {name} >= 0, received: {value}", optional=False),
 )
-_BOOSTED_TREES = {
-    "head": _CANNED_V1["head"],
+_BOOSTED_TREES: Rules = {
+    "head": _ANY_HEAD,
     **dict.fromkeys(
         ("n_trees", "max_depth", "learning_rate", "quantile_sketch_epsilon"), _EXPECTED_ABOVE_ZERO
     ),
@@ -428,56 +390,52 @@ _BOOSTED_TREES = {
         ("l1_regularization", "l2_regularization", "tree_complexity", "min_node_weight"),
         _EXPECTED_AT_LEAST_ZERO,
     ),
-    "center_bias": (FLAG,),
+    "center_bias": FLAG,
 }
 
-_INPUT_OF_ARRAYS = {
+_INPUT_OF_ARRAYS: Rules = {
     "batch_size": _POSITIVE,
-    "num_epochs": (_REAL,),
+    "num_epochs": _REAL,
     "queue_capacity": (_WHOLE, Rule(bool, "{name} must not be 0")),
     "num_threads": _POSITIVE,
 }
 
-_EARLY_STOPPING = {
-    "metric_name": (
-        Rule(
-            _is_string,
-            "{name} must be a key of Estimator.evaluate's result",
-            TypeError,
-            optional=False,
-        ),
+_EARLY_STOPPING: Rules = {
+    "metric_name": Rule(
+        _is_string,
+        "{name} must be a key of Estimator.evaluate's result",
+        TypeError,
+        optional=False,
     ),
     "threshold": (_NUMBER, Rule(lambda value: not math.isnan(value), "{name} must not be NaN")),
-    "max_steps_without_increase": (_NUMBER,),
-    "max_steps_without_decrease": (_NUMBER,),
-    "eval_dir": (Rule(_is_path, "{name} must be a path, or None", TypeError),),
-    "min_steps": (_NUMBER,),
-    "run_every_secs": (_REAL,),
-    "run_every_steps": (_REAL,),
+    "max_steps_without_increase": _NUMBER,
+    "max_steps_without_decrease": _NUMBER,
+    "eval_dir": Rule(_is_path, "{name} must be a path, or None", TypeError),
+    "min_steps": _NUMBER,
+    "run_every_secs": _REAL,
+    "run_every_steps": _REAL,
 }
 
-_PARSE_EXAMPLE_SPEC = {
-    "feature_columns": (
-        Rule(
-            lambda columns: isinstance(columns, Iterable),
-            "{name} must be a list of columns",
-            TypeError,
-            optional=False,
-        ),
+_PARSE_EXAMPLE_SPEC: Rules = {
+    "feature_columns": Rule(
+        lambda columns: isinstance(columns, Iterable),
+        "{name} must be a list of columns",
+        TypeError,
+        optional=False,
     ),
-    "label_key": (
-        Rule(_is_string, "{name} must be the label's name, a string", TypeError, optional=False),
+    "label_key": Rule(
+        _is_string, "{name} must be the label's name, a string", TypeError, optional=False
     ),
     "label_dimension": _POSITIVE,
 }
 
-RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
+RULES: Mapping[str, Rules] = {
     "RunConfig": _RUN_CONFIG,
     "TPURunConfig": _TPU_RUN_CONFIG,
     "TPUConfig": _TPU_CONFIG,
     "TrainSpec": _TRAIN_SPEC,
     "EvalSpec": _EVAL_SPEC,
-    "evaluate": {"name": (_NAME,)},
+    "evaluate": {"name": _NAME},
     "Exporter": _EXPORTER,
     "WarmStartSettings": _WARM_START_SETTINGS,
     "TableConfig": _TABLE_CONFIG,
@@ -489,7 +447,7 @@ RULES: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
     "MultiHead": _MULTI_HEAD,
     "CannedEstimator": {
         **_CANNED_V1,
-        "head": (*_CANNED_V1["head"], _OF_SECOND_GENERATION),
+        "head": (_ANY_HEAD, _OF_SECOND_GENERATION),
     },
     "CannedEstimatorV1": _CANNED_V1,
     "KMeansClustering": _KMEANS,

@@ -3,7 +3,7 @@
 
 A page has no scripts and loads nothing, so that it can be kept, mailed and opened offline. A bar
 chart is a table of labels, values and bars; in narrow windows the bars have lines of their own.
-Curves are inline SVG. Colors follow the reader's preference for a light or a dark background.
+Curves and boxes are inline SVG. Colors follow the reader's preference for a light or a dark background.
 """
 
 from __future__ import annotations
@@ -54,6 +54,8 @@ svg text { fill: var(--text); font: 13px system-ui, sans-serif; }
 polyline.first, polyline.second { fill: none; stroke-width: 2; }
 polyline.first { stroke: var(--first); }
 polyline.second { stroke: var(--second); stroke-dasharray: 5 3; }
+rect { fill: var(--soft); stroke: var(--first); }
+svg path { fill: none; stroke: var(--line); }
 .note { background: var(--soft); border-left: 4px solid var(--second); margin: 1rem 0;
   padding: .5rem 1rem; }
 .note.bad { border-color: var(--over); } .note.good { border-color: var(--good); }
@@ -63,6 +65,7 @@ polyline.second { stroke: var(--second); stroke-dasharray: 5 3; }
 # Characters of a cell that stays on one line.
 _LONGEST_LINE = 60
 _CURVE_WIDTH, _CURVE_HEIGHT = 640, 200
+_BOX_HEIGHT, _BOX_STEP, _GAP, _LETTER = 24, 30, 70, 7.2  # of boxes, and of a letter
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 8, 12, 26  # margins of curves
 
 
@@ -152,6 +155,32 @@ def _curves(curves: Mapping[str, Sequence[float]], description: str) -> str:
     return _svg(_CURVE_WIDTH, _CURVE_HEIGHT, description, parts)
 
 
+def _stages(stages: Sequence[Sequence[str]], description: str) -> str:
+    """Returns boxes with text, in columns from left to right, each joined with all of the next."""
+    tallest = max(map(len, stages), default=1)
+    height = tallest * _BOX_STEP + _TOP
+    widths = [max(map(len, texts), default=1) * _LETTER + 16 for texts in stages]
+    lines, boxes, left, before = [], [], 1.0, []
+    for texts, width in zip(stages, widths, strict=True):
+        first = (tallest - len(texts)) / 2 * _BOX_STEP + _TOP / 2
+        ends = []
+        for number, text in enumerate(texts):
+            top = first + number * _BOX_STEP
+            middle = top + _BOX_HEIGHT / 2
+            boxes.append(
+                f'<rect x="{left:.0f}" y="{top:.0f}" width="{width}" height="{_BOX_HEIGHT}" rx="4"/>'
+                f'<text x="{left + 8:.0f}" y="{middle + 4:.0f}">{html.escape(text)}</text>'
+            )
+            lines += [
+                f'<path d="M{x:.0f},{y:.0f} C{x + _GAP / 2:.0f},{y:.0f} {left - _GAP / 2:.0f},'
+                f'{middle:.0f} {left:.0f},{middle:.0f}"/>'
+                for x, y in before
+            ]
+            ends.append((left + width, middle))
+        before, left = ends, left + width + _GAP
+    return _svg(int(left - _GAP + 2), int(height), description, [*lines, *boxes])
+
+
 class Page:
     """A page that grows from top to bottom; `render` returns its HTML.
 
@@ -239,6 +268,16 @@ class Page:
             caption: text below the curves.
         """
         drawing = f'<div class="scrolls" tabindex="0">{_curves(curves, caption)}</div>'
+        self._add_figure(drawing, caption)
+
+    def add_stages(self, stages: Sequence[Sequence[str]], caption: str) -> None:
+        """Adds a drawing of boxes, in columns from left to right; it scrolls as a table does.
+
+        Args:
+            stages: texts of the boxes of each column, from top to bottom.
+            caption: text below the drawing.
+        """
+        drawing = f'<div class="scrolls" tabindex="0">{_stages(stages, caption)}</div>'
         self._add_figure(drawing, caption)
 
     def _add_figure(self, drawing: str, caption: str, colors: str = "") -> None:

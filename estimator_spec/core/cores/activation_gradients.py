@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures the gradients of activations that the model's own optimizer computes.
 
-    stand-in [1] ─┐
+    dummy [1]   ──┐
     activation  ──┴─▶ IdentityN ─▶ activation of the model ─▶ loss
                           │                                    │
       captured gradient ◀─┴──────────── backward pass ◀────────┘
 
-A stand-in is a trainable variable in the place of a table. An optimizer that computes its gradient
-runs the gradient function of the `IdentityN`, which captures the gradient of the activation and
-returns zeros for the stand-in. So the tables get the gradient of whatever the optimizer minimizes,
-out of its only backward pass, before it clips or averages gradients.
+A dummy variable is a trainable variable in the place of a table. An optimizer that computes its
+gradient runs the gradient function of the `IdentityN`, which captures the gradient of the
+activation and returns zeros for the dummy variable. So the tables get the gradient of whatever the
+optimizer minimizes, out of its only backward pass, before it clips or averages gradients.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from tpu_columns import shared_state
 
 tf1 = tf.compat.v1
 
-# The name of the stand-ins in `tf.estimator`: programs may select variables by it.
+# The name of the dummy variables in `tf.estimator`: programs may select variables by it.
 PREFIX = "tpu_embedding_dummy_table_variable_"
 
 MIN_SHARING_TABLES = 64
-"""Fewest tables that share one stand-in where tables may share variables."""
+"""Fewest tables that share one dummy variable where tables may share variables."""
 
 _ALL_TABLES = "of_all_tables"
 _GRADIENT = "EstimatorSpecActivation"
 
 
 class ActivationGradients:
-    """The stand-ins of the tables of one graph, and the captured gradients.
+    """The dummy variables of the tables of one graph, and the captured gradients.
 
-    Create it within the strategy's scope, so that each replica has a stand-in of its own.
+    Create it within the strategy's scope, so that each replica has a dummy variable of its own.
 
     Args:
         tables: the table of each feature, by the feature's key.
-        share: whether one stand-in serves all tables, so that a graph of hundreds of tables has
-            fewer ops. A `var_list` can then select all tables or none.
+        share: whether one dummy variable serves all tables, so that a graph of hundreds of tables
+            has fewer ops. A `var_list` can then select all tables or none.
     """
 
     def __init__(self, tables: Mapping[str, str], share: bool = False) -> None:
-        # The stand-in of each feature, by the feature's key.
+        # The dummy variable of each feature, by the feature's key.
         self._names = dict.fromkeys(tables, _ALL_TABLES) if share else dict(tables)
         names = sorted(set(self._names.values()))
         self._stand_ins = {name: _create_stand_in(name) for name in names}
-        self._with_gradient: set[tuple[str, int]] = set()  # stand-ins by name and replica
+        self._with_gradient: set[tuple[str, int]] = set()  # dummy variables by name and replica
         self._features: dict[str, tuple[str, int]] = {}  # feature and replica, by name of the op
-        self._connected: list[tuple[Any, Any]] = []  # activations with and without a stand-in
+        self._connected: list[tuple[Any, Any]] = []  # activations with and without a dummy variable
         self._gradients: dict[tuple[str, int], Any] = {}
 
     def connect(self, activations: Mapping[str, Any], replica: int) -> dict[str, Any]:
-        """Connects the activations of a replica to the stand-ins.
+        """Connects the activations of a replica to the dummy variables.
 
         Args:
             activations: float32 tensors by feature.
@@ -86,14 +86,14 @@ class ActivationGradients:
         return self._gradients.get((key, replica))
 
     def finish(self, step: Any = None) -> None:
-        """Removes the stand-ins from the finished step; warns of features without gradient.
+        """Removes the dummy variables from the finished step; warns of features without gradient.
 
         Call it when the models of all replicas are built.
 
         Args:
-            step: the step that the tables read. Ops that waited for updates of stand-ins wait for
-                it instead; otherwise a model without other variables could increment the step too
-                early.
+            step: the step that the tables read. Ops that waited for updates of dummy variables wait
+                for it instead; otherwise a model without other variables could increment the step
+                too early.
         """
         graph_surgery.replace_outputs(self._connected)
         self._skip_updates(step)
@@ -112,7 +112,7 @@ class ActivationGradients:
             )
 
     def _skip_updates(self, step: Any) -> None:
-        """Removes the control edges from updates of stand-ins, so that sessions don't run these.
+        """Removes control edges from updates of dummy variables, so that sessions don't run these.
 
         In a loop they run, without effect.
         """
@@ -138,7 +138,7 @@ class ActivationGradients:
             gradient: gradient of its output.
 
         Returns:
-            The gradient of the stand-in: zeros for its first activation on a replica, then None.
+            The gradient of the dummy: zeros for its first activation on a replica, then None.
 
         Raises:
             RuntimeError: there is a gradient already, or this one is inside of control flow.
@@ -148,7 +148,7 @@ class ActivationGradients:
             raise RuntimeError(
                 f"Duplicate gradients of the embedding feature {key!r}: the model calls "
                 "tf.gradients, minimize or compute_gradients more than once for variables that "
-                "include the tables' stand-ins, and a table is trained by one gradient. Give all "
+                "include the tables' dummy variables. A table is trained by one gradient. Give all "
                 "calls but one a var_list without the variables whose names begin with "
                 f"{PREFIX!r}, or apply tf.stop_gradient to the features."
             )
@@ -171,7 +171,7 @@ class ActivationGradients:
 
 @tf.RegisterGradient(_GRADIENT)
 def _capture_gradient(op: Any, _: Any, gradient: Any) -> list[Any]:
-    """Captures the gradient of an activation; returns the gradient of its stand-in."""
+    """Captures the gradient of an activation; returns the gradient of its dummy variable."""
     for captures in op.graph.get_collection(shared_state.ACTIVATION_GRADIENTS):
         if captures.owns(op):
             return [captures.add(op, gradient), None]
@@ -179,7 +179,7 @@ def _capture_gradient(op: Any, _: Any, gradient: Any) -> list[Any]:
 
 
 def _create_stand_in(name: str) -> Any:
-    """Creates the stand-in of a table, which no checkpoint holds."""
+    """Creates the dummy variable of a table, which no checkpoint holds."""
     return tf1.Variable(
         lambda: tf.zeros([1]),
         trainable=True,  # a strategy takes None for False
@@ -191,7 +191,7 @@ def _create_stand_in(name: str) -> Any:
 
 
 def add_initializers(scaffold: tf1.train.Scaffold) -> tf1.train.Scaffold:
-    """Returns a scaffold whose local_init_op initializes the stand-ins of the default graph, too.
+    """Returns a scaffold whose local_init_op initializes the default graph's dummy variables, too.
 
     Args:
         scaffold: the model's. If it has no local_init_op, a session initializes local variables.
@@ -205,7 +205,7 @@ def add_initializers(scaffold: tf1.train.Scaffold) -> tf1.train.Scaffold:
 
 @contextlib.contextmanager
 def keeping_slots_local() -> Iterator[None]:
-    """Makes what optimizers create for stand-ins local variables, which no checkpoint holds."""
+    """Makes what optimizers create for dummy variables local: no checkpoint holds it."""
 
     def create(next_creator: Any, **kwargs: Any) -> Any:
         variable = next_creator(**kwargs)

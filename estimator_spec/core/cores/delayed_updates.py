@@ -10,11 +10,9 @@ import tensorflow as tf
 
 from tpu_columns import shared_state
 
-tf1 = tf.compat.v1
-
 
 class HeldUpdate:
-    """Update that waits for the next step, or none: a queue with its tensors.
+    """Queue that holds the tensors of one update until the next step.
 
     A queue, not variables: Grappler infers a variable's shape from the value that the step assigns
     to it, and folds the Size of the old value to that of the new one.
@@ -30,11 +28,11 @@ class HeldUpdate:
         self._apply = apply
 
     def hold(self, tensors: Sequence[Any]) -> Any:
-        """Returns the op that lets an update wait, of which there must be none."""
+        """Returns the op that holds the tensors of an update; no other may be held."""
         return self._queue.enqueue(list(tensors))
 
     def apply(self) -> Any:
-        """Returns whether an update waited, which is made."""
+        """Makes the held update, if there is one; returns whether there was, as a tensor."""
 
         def apply_held() -> Any:
             with tf.control_dependencies(self._apply(*self._queue.dequeue()) or []):
@@ -43,7 +41,7 @@ class HeldUpdate:
         return tf.cond(self._queue.size() > 0, apply_held, lambda: tf.constant(False))
 
     def drop(self) -> None:
-        """Removes the update that waits, if there is one."""
+        """Removes the held update, if there is one."""
 
         def remove() -> Any:
             self._queue.dequeue()
@@ -70,7 +68,7 @@ def delay(pending: Sequence[Any], apply: Callable[..., Any], after: Sequence[Any
     with tf.init_scope():
         queue = tf.queue.FIFOQueue(1, [value.dtype for value in pending], name="held_update")
         held = HeldUpdate(queue, apply_with_shapes)
-        tf1.add_to_collection(shared_state.HELD_UPDATES, held.apply())
+        tf.compat.v1.add_to_collection(shared_state.HELD_UPDATES, held.apply())
     with tf.control_dependencies(after):
         applied = held.apply()
     with tf.control_dependencies([applied]):

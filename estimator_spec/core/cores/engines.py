@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names the class that runs a TPU's embedding core; `estimator_spec/__init__.py` registers it.
+"""Names the class that runs a TPU's embedding core; `estimator_spec/__init__.py` sets it.
 
 The core can't import that class: it is made of the conversions, which are made of the core.
 """
@@ -9,29 +9,20 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_of_a_tpu: list[tuple[str, str]] = []
-
-
-def register(module: str, name: str) -> None:
-    """Registers an implementation of `cores.tpu.Engine`, called as `name(spec, batch_size)`.
-
-    Args:
-        module: full name of its module, which is imported when a TPU is used.
-        name: the class' name.
-    """
-    _of_a_tpu[:] = [(module, name)]
+of_a_tpu: str | None = None
+"""Full name of an implementation of `cores.tpu.Engine`, called with a spec and a batch size."""
 
 
 def load() -> Any:
-    """Imports and returns the registered class.
+    """Imports and returns that class.
 
     Raises:
         RuntimeError: there is none.
     """
-    if not _of_a_tpu:
+    if of_a_tpu is None:
         raise RuntimeError(
             "No engine for a TPU's embedding core is registered. `import estimator_spec` registers "
             "that of TensorFlow's mid-level API, in `estimator_spec.convert`; install it, too."
         )
-    ((module, name),) = _of_a_tpu
+    module, _, name = of_a_tpu.rpartition(".")
     return getattr(importlib.import_module(module), name)

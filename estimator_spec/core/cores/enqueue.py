@@ -23,8 +23,6 @@ from tpu_columns import lookup, lookup_errors
 from tpu_columns.invalid_ids import IdRule
 from tpu_columns.partition import RowPartition
 
-tf1 = tf.compat.v1
-
 
 class _Table(Protocol):
     """A `TableConfig` or a TPU embedding column."""
@@ -139,7 +137,7 @@ def _apply_rule(
         # In the matrix, a valid id 0 in place of an invalid one would be padding.
         return ids, weights, None
     kept = (matrix > 0) & (tf.cast(matrix, tf.int64) < rule.num_rows)
-    return ids, weights, tf1.where(kept, matrix, tf.zeros_like(matrix))
+    return ids, weights, tf.compat.v1.where(kept, matrix, tf.zeros_like(matrix))
 
 
 def _ids(
@@ -216,7 +214,7 @@ def _weights(
         )
     if dense:
         # A TPU ignores the weights of dense ids, so an error would refuse programs that run there.
-        tf1.logging.warning(
+        tf.compat.v1.logging.warning(
             "The weights %s of feature %s have no effect: its ids are dense.", weight_key, key
         )
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding core on the host: a TPU's semantics on any machine.
+"""Host core: a TPU's semantics on any machine.
 
 One step of training, for each table:
 

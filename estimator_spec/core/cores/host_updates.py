@@ -17,8 +17,6 @@ from tpu_columns import combining, engine
 from tpu_columns.partition import RowPartition
 from tpu_columns.storage import ShardedTable
 
-tf1 = tf.compat.v1
-
 
 @dataclasses.dataclass
 class GatheredRows:
@@ -136,7 +134,7 @@ def apply_on_shards(
     for number, (ids, gradient) in enumerate(table.split(gathered.ids, update.gradient)):
         shard = table.shards[number]
         own = {name: list(slot)[number] for name, slot in slots.items()}
-        with tf1.device(shard.device):
+        with tf.compat.v1.device(shard.device):
             rows = None if native else tf.nn.embedding_lookup(shard, ids)
             part = dataclasses.replace(
                 update, gathered=GatheredRows(shard, ids, rows), gradient=gradient
@@ -232,7 +230,7 @@ def slot_variables(
     table = variable.name.split(":")[0]
     return {
         slot: create_variable(
-            name, variable.shape, tf1.constant_initializer(values[slot]), layout=layout
+            name, variable.shape, tf.compat.v1.constant_initializer(values[slot]), layout=layout
         )
         for slot, name in optimizers.slot_names(parameters, table).items()
     }

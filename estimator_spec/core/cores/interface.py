@@ -108,7 +108,6 @@ class LoopCore:
         Args:
             training: whether the step trains the tables.
         """
-        del training
         return []
 
     @property

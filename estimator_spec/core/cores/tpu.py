@@ -19,14 +19,8 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from estimator_spec.core.cores import enqueue, table_variables
+from estimator_spec.core.cores import enqueue, interface, table_variables
 from estimator_spec.core.cores.activation_gradients import ActivationGradients
-from estimator_spec.core.cores.interface import (
-    LoopCore,
-    TablesListener,
-    distribute_values,
-    replica_id,
-)
 from estimator_spec.core.embedding import optimizers
 from estimator_spec.core.embedding.spec import (
     EmbeddingConfigSpec,
@@ -45,7 +39,7 @@ Shards = dict[str, dict[str, list[Any]]]  # the variables of the hosts, by table
 
 
 class Engine(Protocol):
-    """Embedding engine of one graph: the methods of TensorFlow's mid-level API that are used."""
+    """TensorFlow's `TPUEmbedding` in one graph: the methods that are used."""
 
     configuration: Any
 
@@ -73,14 +67,14 @@ class Engine(Protocol):
         """Returns the op that retrieves tables and slots from the core to the hosts."""
 
 
-class TpuCore(LoopCore):
+class TpuCore(interface.LoopCore):
     """Embedding core that looks up and trains the tables of a spec on a TPU.
 
     Create it within the strategy's scope.
 
     Args:
         spec: tables, features and optimizers.
-        engine: the embedding engine.
+        engine: `TPUEmbedding`, or what has its methods.
         training: whether tables are trained.
         host_devices: the CPU of each host; they hold the tables that aren't loaded to the core.
         pad: pads the ids of the tensor core's columns.
@@ -166,7 +160,7 @@ class TpuCore(LoopCore):
         step = tf.identity(tf1.train.get_global_step(), name="step_of_embeddings")
         with tf.control_dependencies([step]):
             received = {key: tf.identity(a) for key, a in self._engine.dequeue().items()}
-        replica = replica_id()
+        replica = interface.replica_id()
         self._received[replica] = received, step
         if self._gradients is not None:
             received = self._gradients.connect(received, replica)
@@ -175,7 +169,7 @@ class TpuCore(LoopCore):
     def send(self) -> list[Any]:
         """Sends the gradients of the activations to the embedding core."""
         assert self._gradients is not None  # only called in training
-        replica = replica_id()
+        replica = interface.replica_id()
         received, step = self._received[replica]
         multiplier = self._spec.experimental_gradient_multiplier_fn
         factor = None if multiplier is None else tf.cast(multiplier(step), tf.float32)
@@ -189,7 +183,6 @@ class TpuCore(LoopCore):
 
     def finish(self, training: bool) -> list[Any]:
         """Creates the variables of tables and slots; returns the ops that send the ids."""
-        del training
         if self._gradients is not None:
             self._gradients.finish()
         names = self.variable_names()
@@ -211,13 +204,13 @@ class TpuCore(LoopCore):
         """Returns the hook that loads the tables after they are restored or initialized."""
         return [self._load]
 
-    def listeners(self) -> list[TablesListener]:
+    def listeners(self) -> list[interface.TablesListener]:
         """Returns the listener that retrieves the tables before a checkpoint is written."""
         return [self._retrieve]
 
     def _distribute(self, values: list[Any]) -> Any:
         """Returns one distributed value for a value per replica; None for a list of None."""
-        return None if values[0] is None else distribute_values(self._strategy, values)
+        return None if values[0] is None else interface.distribute_values(self._strategy, values)
 
     def _create_variables(self, key: str, name: str) -> dict[str, list[Any]]:
         """Creates a table and its slots on the hosts, under the names of a legacy checkpoint."""
@@ -274,17 +267,15 @@ class LoadTables(tf1.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Loads the tables; variables have been restored or initialized."""
-        del coord
         session.run(self._op)
         self.may_have_changed = False
 
     def before_run(self, run_context: Any) -> None:
         """Notes that the core's tables may be newer than those of the hosts."""
-        del run_context
         self.may_have_changed = True
 
 
-class RetrieveTables(TablesListener):
+class RetrieveTables(interface.TablesListener):
     """Listener that retrieves tables and slots before a checkpoint is written.
 
     Args:
@@ -298,6 +289,5 @@ class RetrieveTables(TablesListener):
 
     def before_save(self, session: Any, global_step_value: int) -> None:
         """Retrieves the tables if a step ran since they were loaded."""
-        del global_step_value
         if self._loaded.may_have_changed:
             session.run(self._op)

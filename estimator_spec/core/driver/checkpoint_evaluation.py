@@ -47,7 +47,7 @@ class EvaluationResult(NamedTuple):
 
 
 class EvaluationObserver:
-    """Base class of what may end `train_and_evaluate` around an evaluation."""
+    """Base class of observers that may end `train_and_evaluate` before or after an evaluation."""
 
     def before_eval(self) -> bool:
         """Returns whether to go on; called before an evaluation."""
@@ -55,12 +55,11 @@ class EvaluationObserver:
 
     def after_eval(self, eval_result: EvaluationResult) -> bool:
         """Returns whether to go on; called after an evaluation."""
-        del eval_result
         return True
 
 
 class TrainingJob(NamedTuple):
-    """Arguments of `train_and_evaluate`, and what programs added by its private class.
+    """Arguments of `train_and_evaluate`, and those of its older, private class.
 
     Attributes:
         estimator: an `Estimator`.
@@ -200,7 +199,6 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
         Returns:
             Whether to stop training.
         """
-        del session
         if self._first:  # The checkpoint before the first step isn't evaluated.
             self._first = False
             return False
@@ -216,7 +214,6 @@ class EvaluationListener(tf1.train.CheckpointSaverListener):
 
     def end(self, session: tf1.Session, global_step_value: int) -> None:
         """Evaluates the last checkpoint, whatever `throttle_secs` is."""
-        del session
         last_step = self._timer.last_triggered_step()
         if global_step_value != last_step and self._observer.before_eval():
             self._evaluate(global_step_value)

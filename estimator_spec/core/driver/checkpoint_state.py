@@ -16,8 +16,12 @@ import tensorflow as tf
 
 from estimator_spec.core.checkpoints import state_file
 from estimator_spec.core.checkpoints.errors import DamagedCheckpointError
-from estimator_spec.core.driver import file_errors
-from estimator_spec.core.driver.errors import CheckpointError, ModelDirError, first_line
+from estimator_spec.core.driver.errors import (
+    CheckpointError,
+    ModelDirError,
+    find_file_fault,
+    first_line,
+)
 from tpu_columns import shared_state
 
 _STEP = tf.compat.v1.GraphKeys.GLOBAL_STEP
@@ -176,7 +180,7 @@ def explain_damage(prefix: str | None) -> Iterator[None]:
     try:
         yield
     except (tf.errors.UnknownError, tf.errors.PermissionDeniedError) as error:
-        fault = file_errors.find(error)
+        fault = find_file_fault(error)
         if fault is None or error.op is None or not error.op.type.startswith("Restore"):
             raise
         raise fault.error("The file can't be read; nothing was changed") from None

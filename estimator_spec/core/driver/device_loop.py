@@ -68,7 +68,6 @@ def train(
     steps: list[ReplicaStep] = []
 
     def body(done: Any, loss: Any) -> tuple[Any, Any]:
-        del loss
         engine.record_loop_body()
         step = replicas.step(batches.next())
         steps.append(step)
@@ -196,7 +195,6 @@ class LoopLengthHook(tf1.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Reads the global step that the training starts from."""
-        del coord
         self._now = int(session.run(self._step))
         if self._last is None:
             assert self._steps is not None
@@ -204,7 +202,6 @@ class LoopLengthHook(tf1.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> Any:
         """Sets the length of the next loop."""
-        del run_context
         assert self._last is not None
         length = max(0, min(self._next, self._last - self._now))
         self._began = time.monotonic()
@@ -212,7 +209,6 @@ class LoopLengthHook(tf1.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Stops at the last step; adapts the loop length to its duration."""
-        del run_values
         before, self._now = self._now, int(run_context.session.run(self._step))
         if self._last is not None and self._now >= self._last:
             run_context.request_stop()

@@ -58,13 +58,13 @@ def look_up(spec: EmbeddingConfigSpec, features: Any) -> dict[str, Any]:
 
 
 def make_tables(configs: Mapping[str, TableConfig]) -> dict[str, Any]:
-    """Creates the variables of all tables, or reuses them; their names are the table ids.
+    """Creates the variables of all tables, or reuses them; their names are the table keys.
 
     Args:
-        configs: the configuration of each table, by table id.
+        configs: the configuration of each table, by table key.
 
     Returns:
-        The tables, by table id.
+        The tables, by table key.
     """
     tables = {}
     # In the root variable scope, whatever the caller's scope is.

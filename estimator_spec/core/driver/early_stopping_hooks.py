@@ -79,9 +79,7 @@ class StopWhen(FetchingHook):
         self._fetched = private.get_or_create_global_step_read()
         self._stop = tf1.assign(_stop_variable(self._model_dir), True)
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Calls the function if its interval has passed."""
         step = run_values.results
         if not self._timer.should_trigger_for_step(step):
@@ -107,9 +105,7 @@ class StopWithChief(FetchingHook):
         """Gets the variable."""
         self._fetched = _stop_variable(self._model_dir)
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Requests the stop if the variable is true."""
         if run_values.results:
             tf1.logging.info("Early stopping requested, suspending run.")
@@ -143,9 +139,7 @@ class StopAtCheckpoint(FetchingHook):
         """Gets the tensor of the global step."""
         self._fetched = private.get_or_create_global_step_read()
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Checks the latest checkpoint from the last step on."""
         if run_values.results + 1 < self._last_step:
             return

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -45,6 +46,7 @@ CORES = (None, "host")
 Model = Callable[..., EstimatorSpec]
 
 
+@dataclasses.dataclass(eq=False)
 class PlainEmbeddings:
     """Tables as ordinary variables of the model; in dict mode, lookups before the model.
 
@@ -53,25 +55,23 @@ class PlainEmbeddings:
         shards: number of shards of each table; `spec.partition_strategy` is their layout.
     """
 
-    def __init__(self, spec: EmbeddingConfigSpec | None, shards: int = 1) -> None:
-        self._spec = spec
-        self._shards = shards
+    spec: EmbeddingConfigSpec | None
+    shards: int = 1
 
     def hardware(self, mode: Mode) -> Hardware:
         """Returns the hardware that columns look up on."""
-        del mode
         return Hardware.CPU
 
     def listeners(self, config: Any) -> list[TablesListener]:
         """Returns the checkpoint listeners that tables need."""
-        return [TableRecordListener(config.model_dir, self._spec)] if self._spec else []
+        return [TableRecordListener(config.model_dir, self.spec)] if self.spec else []
 
     def storing_tables(self, exporting: bool) -> AbstractContextManager[None]:
         """Splits tables that are created within the block into shards, except in an export."""
-        if self._spec is None:
+        if self.spec is None:
             return contextlib.nullcontext()
-        set_default_strategy(self._spec.partition_strategy)
-        sharded = TableStorage(self._spec.partition_strategy, self._shards)
+        set_default_strategy(self.spec.partition_strategy)
+        sharded = TableStorage(self.spec.partition_strategy, self.shards)
         return storage.storing(storage.current() if exporting else sharded)
 
     def before_receivers(self) -> None:
@@ -80,9 +80,9 @@ class PlainEmbeddings:
         A receiver has the name of its feature. A table of the same name would get another name,
         which the checkpoint lacks.
         """
-        if self._spec is not None and self._spec.feature_to_config_dict:
+        if self.spec is not None and self.spec.feature_to_config_dict:
             with self.storing_tables(exporting=True):
-                dict_mode.make_tables(tables_and_features(self._spec)[0])
+                dict_mode.make_tables(tables_and_features(self.spec)[0])
 
     def call_model(self, model: Model, features: Any, mode: str, exporting: bool) -> EstimatorSpec:
         """Builds the model on the features that it expects.
@@ -93,13 +93,12 @@ class PlainEmbeddings:
             mode: one of `ModeKeys`.
             exporting: whether the graph is for a SavedModel.
         """
-        del mode
         with self.storing_tables(exporting):
-            if self._spec is not None and self._spec.feature_to_config_dict:
-                features = dict_mode.look_up(self._spec, features)
+            if self.spec is not None and self.spec.feature_to_config_dict:
+                features = dict_mode.look_up(self.spec, features)
             built = model(features)
-        if self._spec is not None:
-            _check_dimensions(self._spec)
+        if self.spec is not None:
+            _check_dimensions(self.spec)
         return built
 
     def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
@@ -109,7 +108,6 @@ class PlainEmbeddings:
             mode: one of `ModeKeys`.
             batch_size: examples of a step on one replica.
         """
-        del mode, batch_size
         return LoopCore()
 
 
@@ -127,6 +125,7 @@ def _check_dimensions(spec: EmbeddingConfigSpec) -> None:
             )
 
 
+@dataclasses.dataclass(eq=False)
 class HostEmbeddings(PlainEmbeddings):
     """Tables on the host's embedding core, looked up and trained as on a TPU.
 
@@ -139,18 +138,9 @@ class HostEmbeddings(PlainEmbeddings):
         warm_start: whether training may start from values of another checkpoint.
     """
 
-    _spec: EmbeddingConfigSpec
-
-    def __init__(
-        self,
-        spec: EmbeddingConfigSpec,
-        shards: int = 1,
-        on_servers: bool = False,
-        warm_start: bool = False,
-    ) -> None:
-        super().__init__(spec, shards)
-        self._on_servers = on_servers
-        self._warm_start = warm_start
+    spec: EmbeddingConfigSpec
+    on_servers: bool = False
+    warm_start: bool = False
 
     def hardware(self, mode: Mode) -> Hardware:
         """Returns TPU, except in a graph that is exported for serving on a CPU."""
@@ -159,7 +149,7 @@ class HostEmbeddings(PlainEmbeddings):
     def listeners(self, config: Any) -> list[TablesListener]:
         """Returns the checkpoint listeners that tables and a pipelined core need."""
         listeners = super().listeners(config)
-        if self._spec.pipeline_execution_with_tensor_core:
+        if self.spec.pipeline_execution_with_tensor_core:
             return [ApplyHeldUpdates(), *listeners]
         return listeners
 
@@ -186,7 +176,7 @@ class HostEmbeddings(PlainEmbeddings):
         if exporting:
             return super().call_model(model, features, mode, exporting)
         # TensorFlow's warm start initializes variables, which stacked tables don't have.
-        stack = optimizations.is_used(Optimization.STACKED_TABLES) and not self._warm_start
+        stack = optimizations.is_used(Optimization.STACKED_TABLES) and not self.warm_start
         core = HostLoopCore(self, self.make_core(mode, stack))
         (features,) = core.feed([features])
         features = core.receive(features)
@@ -202,11 +192,11 @@ class HostEmbeddings(PlainEmbeddings):
             mode: one of `ModeKeys`.
             stack: whether tables may be stacked in training.
         """
-        set_default_strategy(self._spec.partition_strategy)
-        spec = spec_of_embedding_core(self._spec, Mode(mode))
+        set_default_strategy(self.spec.partition_strategy)
+        spec = spec_of_embedding_core(self.spec, Mode(mode))
         if spec is None:
             return None
-        return HostCore(spec, mode == ModeKeys.TRAIN, self._shards, self._on_servers, stack)
+        return HostCore(spec, mode == ModeKeys.TRAIN, self.shards, self.on_servers, stack)
 
     def pad(self, features: Any) -> dict[str, Any]:
         """Returns the features with the ids of the tensor core's columns padded."""
@@ -215,20 +205,20 @@ class HostEmbeddings(PlainEmbeddings):
                 "With an embedding core, features must be a dict of tensors by name, but input_fn "
                 f"returned {type(features).__name__}."
             )
-        return tensor_core.pad(self._spec.tensor_core_feature_columns or (), features)
+        return tensor_core.pad(self.spec.tensor_core_feature_columns or (), features)
 
     def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
         """Makes the host core of a loop in a new graph."""
-        del batch_size
         return HostLoopCore(self, self.make_core(mode))
 
     def build_on_cores(self, model: Model, features: Any, mode: str) -> EstimatorSpec:
         """Builds the model with columns that look up as on a TPU."""
-        small = tensor_core_tables(self._spec)
+        small = tensor_core_tables(self.spec)
         with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
             return model(features)
 
 
+@dataclasses.dataclass(eq=False)
 class TpuEmbeddings(HostEmbeddings):
     """Tables on a TPU's embedding core.
 
@@ -237,22 +227,21 @@ class TpuEmbeddings(HostEmbeddings):
         host_devices: the CPU device of each host.
     """
 
-    def __init__(self, spec: EmbeddingConfigSpec, host_devices: Sequence[str]) -> None:
-        super().__init__(spec)
-        self._host_devices = host_devices
+    host_devices: Sequence[str] = ()
 
     def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
         """Makes the TPU's core. Call it within the strategy's scope."""
-        set_default_strategy(self._spec.partition_strategy)
-        spec = spec_of_embedding_core(self._spec, Mode(mode))
+        set_default_strategy(self.spec.partition_strategy)
+        spec = spec_of_embedding_core(self.spec, Mode(mode))
         if spec is None:
             return HostLoopCore(self, None)
         training = mode == ModeKeys.TRAIN
         assert batch_size is not None  # checked for every run on a TPU
         engine = engines.load()(spec, batch_size)
-        return tpu.TpuCore(spec, engine, training, self._host_devices, self.pad)
+        return tpu.TpuCore(spec, engine, training, self.host_devices, self.pad)
 
 
+@dataclasses.dataclass(eq=False)
 class HostLoopCore(LoopCore):
     """The host's embedding core in a loop over replicas.
 
@@ -261,30 +250,29 @@ class HostLoopCore(LoopCore):
         core: the core of the graph; None: ids are only padded for the tensor core.
     """
 
-    def __init__(self, embeddings: HostEmbeddings, core: EmbeddingCore | None) -> None:
-        self._embeddings = embeddings
-        self._core = core
+    embeddings: HostEmbeddings
+    core: EmbeddingCore | None
 
     def feed(self, features: list[Any]) -> list[Any]:
         """Replaces the ids of each replica's features by activations, or pads them."""
         fed = []
         for part in features:
-            padded = self._embeddings.pad(part)
-            if self._core is not None:
-                padded = self._core.look_up(padded, tf1.train.get_global_step())
+            padded = self.embeddings.pad(part)
+            if self.core is not None:
+                padded = self.core.look_up(padded, tf1.train.get_global_step())
             fed.append(padded)
         return fed
 
     def receive(self, features: Any) -> Any:
         """Returns the features of a replica's model."""
-        return features if self._core is None else self._core.receive(features, replica_id())
+        return features if self.core is None else self.core.receive(features, replica_id())
 
     def finish(self, training: bool) -> list[Any]:
         """Creates the tables; returns the ops that train them."""
-        if self._core is None:
+        if self.core is None:
             return []
-        self._core.attach()
-        return [self._core.update()] if training else []
+        self.core.attach()
+        return [self.core.update()] if training else []
 
 
 def choose_embeddings(
@@ -346,6 +334,5 @@ class ApplyHeldUpdates(TablesListener):
 
     def before_save(self, session: Any, global_step_value: int) -> None:
         """Applies the pending updates."""
-        del global_step_value
         if self._ops:
             session.run(self._ops)

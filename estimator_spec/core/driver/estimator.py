@@ -36,8 +36,11 @@ from estimator_spec.core.driver.estimator_base import (
 )
 from estimator_spec.core.driver.progress import ProgressLine
 from estimator_spec.core.run_config import RunConfig, TaskType
-from estimator_spec.core.user_functions.model_spec import ModeKeys, default_warm_start_settings
-from estimator_spec.core.user_functions.warm_start import WarmStartSettings
+from estimator_spec.core.user_functions.model_spec import ModeKeys
+from estimator_spec.core.user_functions.warm_start import (
+    WarmStartSettings,
+    default_warm_start_settings,
+)
 from tpu_columns import log_messages, optimizations
 from tpu_columns.invalid_ids import check_policy
 

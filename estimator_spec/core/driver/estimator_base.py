@@ -202,7 +202,7 @@ class EstimatorBase:
 
 
 def setup_of(estimator: EstimatorBase) -> RunSetup:
-    """Returns what whatever builds and runs a graph of an estimator needs."""
+    """Returns the settings and methods of an estimator by which its graphs are built and run."""
     return RunSetup(
         config=estimator._config,
         model_dir=estimator._model_dir,

@@ -17,12 +17,11 @@ from estimator_spec.core.driver import table_warm_start
 from estimator_spec.core.driver.embeddings import PlainEmbeddings
 from estimator_spec.core.driver.standstill import StepWatch
 from estimator_spec.core.run_config import RunConfig
-from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys, WarmStartSettings
+from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
+from estimator_spec.core.user_functions.warm_start import WarmStartSettings
 from tpu_columns import engine, invalid_ids, optimizations, placement
 from tpu_columns.kernels import devices
 from tpu_columns.optimizations import Optimization
-
-tf1 = tf.compat.v1
 
 
 class BuiltGraph(NamedTuple):
@@ -105,7 +104,7 @@ def start(setup: RunSetup, graph: tf.Graph, mode: str | None = None) -> None:
     Raises:
         ValueError: the estimator didn't create a global step.
     """
-    tf1.set_random_seed(setup.config.tf_random_seed)
+    tf.compat.v1.set_random_seed(setup.config.tf_random_seed)
     step = setup.create_global_step(graph)
     if mode == ModeKeys.TRAIN and step is not None:  # the model_fn may load it from a SavedModel
         private.get_or_create_global_step_read(graph)
@@ -192,5 +191,5 @@ def warm_start(settings: WarmStartSettings | None, checkpoint: str | None) -> No
     """
     if checkpoint or not settings:
         return
-    tf1.logging.info("Warm-starting with WarmStartSettings: %s", settings)
+    tf.compat.v1.logging.info("Warm-starting with WarmStartSettings: %s", settings)
     table_warm_start.start(settings)

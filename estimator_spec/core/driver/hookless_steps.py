@@ -46,7 +46,7 @@ class _RawSession:
         self.is_lost = False
 
     def wraps(self, session: tf1.Session) -> bool:
-        """Returns whether this is an object for `session`."""
+        """Returns whether this wraps `session`."""
         return self._session is session
 
     def make_callable(self, fetches: Any) -> Callable[[], Any]:

@@ -80,7 +80,6 @@ class FetchingHook(tf1.train.SessionRunHook):
 
     def before_run(self, run_context: tf1.train.SessionRunContext) -> Any:
         """Fetches the tensor."""
-        del run_context
         return tf1.train.SessionRunArgs(self._fetched)
 
 
@@ -92,7 +91,6 @@ class IteratorInitializer(SkippableHook):
 
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Runs the initializer."""
-        del coord
         session.run(self._initializer)
 
 
@@ -120,7 +118,6 @@ class StopAfterBatches(SkippableHook):
 
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Counts from zero, because a new session resets the metrics."""
-        del session, coord
         self._done = 0
 
     def next_needed_step(self, step: int, first: int) -> float:
@@ -131,11 +128,8 @@ class StopAfterBatches(SkippableHook):
         """Adds `count` to the number of batches."""
         self._done += count
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Counts a batch, and requests the stop after the last one."""
-        del run_values
         self._done += 1
         if self._done % self._log_every == 0 or self._done == self._batches:
             tf1.logging.info("Evaluation [%d/%d]", self._done, self._batches)
@@ -189,7 +183,7 @@ class LossLogger(PeriodicHook, tf1.train.LoggingTensorHook):
 
 
 class LostSessionLogger(FetchingHook, SkippableHook):
-    """Logs from which step training goes on after a session was lost, as when a server ends."""
+    """Logs the step at which training goes on after its session was lost, as by a server's end."""
 
     def begin(self) -> None:
         """Gets the tensor of the global step."""
@@ -198,7 +192,6 @@ class LostSessionLogger(FetchingHook, SkippableHook):
 
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Compares the global step with the last one of the lost session."""
-        del coord
         if self._last is None:
             return
         step = int(session.run(self._fetched))
@@ -214,11 +207,8 @@ class LostSessionLogger(FetchingHook, SkippableHook):
         """Adds `count` to the global step."""
         self._last = (self._last or 0) + count
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Keeps the global step after this one."""
-        del run_context
         self._last = int(run_values.results) + 1
 
 

@@ -91,7 +91,6 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
 
     def after_create_session(self, session: tf1.Session, coord: tf.train.Coordinator) -> None:
         """Evaluates the initial variables."""
-        del coord
         graph = tf1.get_default_graph()
         saveables = tf1.get_collection(tf1.GraphKeys.SAVEABLE_OBJECTS)
         if len(saveables) > len(stacked_tables.variables(graph)):
@@ -111,11 +110,8 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
             )
         self._evaluate(session)
 
-    def after_run(
-        self, run_context: tf1.train.SessionRunContext, run_values: tf1.train.SessionRunValues
-    ) -> None:
+    def after_run(self, run_context: Any, run_values: Any) -> None:
         """Evaluates every N steps."""
-        del run_values
         self._iterations += 1
         if self._timer.should_trigger_for_step(self._iterations):
             self._evaluate(run_context.session)

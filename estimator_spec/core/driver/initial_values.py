@@ -18,8 +18,6 @@ from estimator_spec.core.cores import stacked_tables
 from estimator_spec.core.updates import dependencies
 from tpu_columns import initial_rows
 
-tf1 = tf.compat.v1
-
 LARGE = 1 << 20
 """Bytes from which a variable is large: its constant is replaced, and saves read it in place."""
 
@@ -53,8 +51,8 @@ def _large_initializers(graph: tf.Graph) -> Iterator[Any]:
 def _replace_by_fill(graph: tf.Graph, assign: Any) -> None:
     """Replaces the input of an initializer by a fill op, if all its elements are equal."""
     value = assign.inputs[1]
-    name = tf1.name_scope(value.op.name + "_when_needed/")
-    with graph.as_default(), name, tf1.device(value.op.device):
+    name = tf.compat.v1.name_scope(value.op.name + "_when_needed/")
+    with graph.as_default(), name, tf.compat.v1.device(value.op.device):
         number = _uniform_element(value)
         if number is not None:
             shape = initial_rows.shape_when_needed(value.shape.as_list())

@@ -18,8 +18,6 @@ from estimator_spec.core.common import own_files
 from estimator_spec.core.driver.errors import ModelDirError
 from tpu_columns.file_locks import fcntl
 
-tf1 = tf.compat.v1
-
 _LOCK = ".training.lock"
 # How TensorFlow names a graph's files until they are written.
 _UNFINISHED = re.compile(r"(graph\.pbtxt|.+\.meta)\.tmp[0-9a-f]{32}")
@@ -49,7 +47,7 @@ def hold(model_dir: str) -> Iterator[None]:
     except BlockingIOError:
         raise ModelDirError(model_dir, _refusal(model_dir, path)) from None
     except OSError as error:
-        tf1.logging.info("model_dir %s isn't locked: %s", model_dir, error)
+        tf.compat.v1.logging.info("model_dir %s isn't locked: %s", model_dir, error)
         yield
         return
     try:

@@ -17,13 +17,11 @@ from estimator_spec.core.driver.hookless_steps import BatchRunner
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 from tpu_columns.optimizations import Optimization
 
-tf1 = tf.compat.v1
-
 
 def predict(
     setup: RunSetup,
     input_fn: Callable[..., Any],
-    hooks: list[tf1.train.SessionRunHook],
+    hooks: list[tf.compat.v1.train.SessionRunHook],
     checkpoint_path: str | None,
     *,
     select: Callable[[Any], Any],

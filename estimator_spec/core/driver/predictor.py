@@ -83,7 +83,25 @@ class Predictor:
 
 
 class SavedModelPredictor(Predictor):
-    """Predictor of a SavedModel; `from_saved_model` has its arguments and errors."""
+    """Predictor of a SavedModel, of an estimator or of anything else.
+
+    Args:
+        export_dir: the directory of the SavedModel.
+        signature_def_key: name of the signature. None: 'serving_default'.
+        signature_def: a `SignatureDef` instead of a name.
+        input_names: names of tensors in the SavedModel's graph by the keys of a call's inputs,
+            instead of a signature; together with `output_names`.
+        output_names: the same for the outputs.
+        tags: tags of the graph, separated by commas. None: 'serve'.
+        graph: graph into which the model is loaded. None: a new one.
+        config: `tf.compat.v1.ConfigProto` of the session.
+
+    Raises:
+        ValueError: more than one of name, signature and tensors' names is given, or the graph has
+            no such signature.
+        RuntimeError: the SavedModel has no graph with these tags.
+        OSError: there is no SavedModel.
+    """
 
     def __init__(
         self,
@@ -136,7 +154,22 @@ def _find_signature(signatures: Mapping[str, Any], key: str | None) -> Any:
 
 
 class CoreEstimatorPredictor(Predictor):
-    """Predictor of an estimator's latest checkpoint; `from_estimator` has its arguments."""
+    """Predictor of an estimator's latest checkpoint.
+
+    Args:
+        estimator: an `Estimator`. Without a checkpoint its variables have initial values.
+        serving_input_receiver_fn: function that returns a `ServingInputReceiver`.
+        output_key: key of `EstimatorSpec.export_outputs`. None: 'serving_default'.
+        graph: graph in which the model is built. None: a new one.
+        config: `tf.compat.v1.ConfigProto` of the session.
+
+    Raises:
+        TypeError: `estimator` isn't an `Estimator`.
+        KeyError: the model has no output of this key.
+        ValueError: the output takes other inputs: those of a classifier's or a regressor's default
+            signature are serialized tf.Examples.
+        CheckpointError: the checkpoint is damaged.
+    """
 
     def __init__(
         self,
@@ -146,6 +179,11 @@ class CoreEstimatorPredictor(Predictor):
         graph: tf.Graph | None = None,
         config: Any = None,
     ) -> None:
+        if not isinstance(estimator, Estimator):
+            raise TypeError(
+                "Expected estimator to be of type tf.estimator.Estimator, but got type "
+                f"{type(estimator).__module__}.{type(estimator).__name__}."
+            )
         setup = setup_of(estimator)
         checkpoint = setup.find_checkpoint("predict", None)
         self.graph = graph or tf.Graph()
@@ -172,66 +210,6 @@ class CoreEstimatorPredictor(Predictor):
                 self.session = tf1.train.MonitoredSession(creator)
 
 
-def from_saved_model(
-    export_dir: Any,
-    signature_def_key: str | None = None,
-    signature_def: Any = None,
-    input_names: Mapping[str, str] | None = None,
-    output_names: Mapping[str, str] | None = None,
-    tags: str | None = None,
-    graph: tf.Graph | None = None,
-    config: Any = None,
-) -> Predictor:
-    """Returns a predictor of a SavedModel, of an estimator or of anything else.
-
-    Args:
-        export_dir: the directory of the SavedModel.
-        signature_def_key: name of the signature. None: 'serving_default'.
-        signature_def: a `SignatureDef` instead of a name.
-        input_names: names of tensors in the SavedModel's graph by the keys of a call's inputs,
-            instead of a signature; together with `output_names`.
-        output_names: the same for the outputs.
-        tags: tags of the graph, separated by commas. None: 'serve'.
-        graph: graph into which the model is loaded. None: a new one.
-        config: `tf.compat.v1.ConfigProto` of the session.
-
-    Raises:
-        ValueError: more than one of name, signature and tensors' names is given, or the graph has
-            no such signature.
-        RuntimeError: the SavedModel has no graph with these tags.
-        OSError: there is no SavedModel.
-    """
-    return SavedModelPredictor(
-        export_dir, signature_def_key, signature_def, input_names, output_names, tags, graph, config
-    )
-
-
-def from_estimator(
-    estimator: Any,
-    serving_input_receiver_fn: Any,
-    output_key: str | None = None,
-    graph: tf.Graph | None = None,
-    config: Any = None,
-) -> Predictor:
-    """Returns a predictor of an estimator's latest checkpoint.
-
-    Args:
-        estimator: an `Estimator`. Without a checkpoint its variables have initial values.
-        serving_input_receiver_fn: function that returns a `ServingInputReceiver`.
-        output_key: key of `EstimatorSpec.export_outputs`. None: 'serving_default'.
-        graph: graph in which the model is built. None: a new one.
-        config: `tf.compat.v1.ConfigProto` of the session.
-
-    Raises:
-        TypeError: `estimator` isn't an `Estimator`.
-        KeyError: the model has no output of this key.
-        ValueError: the output takes other inputs: those of a classifier's or a regressor's default
-            signature are serialized tf.Examples.
-        CheckpointError: the checkpoint is damaged.
-    """
-    if not isinstance(estimator, Estimator):
-        raise TypeError(
-            "Expected estimator to be of type tf.estimator.Estimator, but got type "
-            f"{type(estimator).__module__}.{type(estimator).__name__}."
-        )
-    return CoreEstimatorPredictor(estimator, serving_input_receiver_fn, output_key, graph, config)
+# The functions of `tf.contrib.predictor`.
+from_saved_model = SavedModelPredictor
+from_estimator = CoreEstimatorPredictor

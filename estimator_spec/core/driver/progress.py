@@ -86,7 +86,6 @@ class ProgressLine(SkippableHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Reads the global step at which the session starts."""
-        del coord
         if self._line is None:
             return
         self._first = int(session.run(self._fetches[1]))
@@ -98,14 +97,12 @@ class ProgressLine(SkippableHook):
 
     def before_run(self, run_context: Any) -> Any:
         """Requests loss and global step when an update is due."""
-        del run_context
         if self._line is None or self.clock() < self._next:
             return None
         return tf1.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Draws the line."""
-        del run_context
         if self._line is None or run_values.results is None:
             return
         now = self.clock()
@@ -116,6 +113,5 @@ class ProgressLine(SkippableHook):
 
     def end(self, session: Any) -> None:
         """Erases the line."""
-        del session
         if self._line is not None:
             self._line.erase()

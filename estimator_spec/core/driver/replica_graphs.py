@@ -98,7 +98,8 @@ def _embeddings_on(
         return of_host
     if spec is None:
         return PlainEmbeddings(None)
-    return TpuEmbeddings(spec, [system.host_device(host) for host in range(system.num_hosts)])
+    devices = [system.host_device(host) for host in range(system.num_hosts)]
+    return TpuEmbeddings(spec, host_devices=devices)
 
 
 def _call_input_fn(

@@ -25,11 +25,7 @@ from estimator_spec.core.driver import batch_rows
 from estimator_spec.core.driver.hooks import IteratorInitializer
 from estimator_spec.core.run_config import InputPipelineConfig
 from estimator_spec.core.run_config.tpu_config import TPUConfig
-from estimator_spec.core.user_functions.batches import (
-    describe,
-    initializable_iterator,
-    split_labels,
-)
+from estimator_spec.core.user_functions import batches
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 
 tf1 = tf.compat.v1
@@ -171,22 +167,22 @@ class ReplicaInputs:
     def _make_iterator(self, result: Any) -> Any:
         """Makes an iterator of the result of a call, a dataset or tensors."""
         if result is None:
-            split_labels(result, self.input_fn)
+            batches.split_labels(result, self.input_fn)
         if isinstance(result, tf.data.Dataset):
-            iterator = initializable_iterator(result, self.input_fn)
+            iterator = batches.initializable_iterator(result, self.input_fn)
             self.hooks.append(IteratorInitializer(iterator))
             return iterator
         if self.mode == ModeKeys.PREDICT or self.kind is InputSharing.BATCH_PER_REPLICA:
             raise TypeError(
-                f"input_fn {describe(self.input_fn)} must return a tf.data.Dataset "
+                f"input_fn {batches.describe(self.input_fn)} must return a tf.data.Dataset "
                 f"in prediction and with PER_HOST_V2, but returned {type(result).__name__}."
             )
-        split_labels(result, self.input_fn)
+        batches.split_labels(result, self.input_fn)
         return _QueueIterator(result)
 
     def _next_shared_batch(self, source: Any, count: int) -> list[ReplicaBatch]:
         """Distributes the next batch among `count` replicas."""
-        batch = split_labels(source.get_next(), self.input_fn)
+        batch = batches.split_labels(source.get_next(), self.input_fn)
         examples = None
         if self.mode == ModeKeys.PREDICT and self.size is not None:
             batch, examples = batch_rows.pad_batch(batch, self.size)
@@ -212,7 +208,7 @@ class ReplicaInputs:
         ]
 
     def _can_split_unevenly(self, batch: Any, count: int) -> bool:
-        """Returns whether the rows of a batch are counted when it is there, not in the graph.
+        """Returns whether a batch is split by a number of rows that only a run of the graph tells.
 
         A TPU takes only batches whose size is known in the graph.
         """
@@ -239,7 +235,7 @@ class ReplicaInputs:
                     present = tf.constant(True)
                 else:
                     element, present = _next_or_default(source, first)
-            batch = split_labels(element, self.input_fn)
+            batch = batches.split_labels(element, self.input_fn)
             examples = None
             if self.mode == ModeKeys.PREDICT:
                 batch, examples = batch_rows.pad_batch(batch, self.size)

@@ -259,7 +259,7 @@ def mean_loss(losses: Sequence[Any], parts: Sequence[ReplicaBatch]) -> tuple[Any
 
 
 def _rows_that_count(tensor: Any, part: ReplicaBatch) -> Any:
-    """Returns a replica's output; no row of it if its input was a copy."""
+    """Returns a replica's output, without rows if its input was a copy of another one's."""
     if part.weight is None:
         return tensor
     return tensor[: tf.where(part.weight > 0, tf.shape(tensor)[0], 0)]

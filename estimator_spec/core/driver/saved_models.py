@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -18,7 +19,6 @@ from estimator_spec.core.common import own_files
 from estimator_spec.core.driver import (
     checkpoint_state,
     graph_builder,
-    quantized_export,
     saving,
     table_restore,
     table_warm_start,
@@ -27,6 +27,9 @@ from estimator_spec.core.driver.graph_builder import RunSetup
 from estimator_spec.core.driver.signatures import build_signatures
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement, storage
+
+if TYPE_CHECKING:
+    from estimator_spec.core.checkpoints.quantization import QuantizationStats
 
 tf1 = tf.compat.v1
 
@@ -101,7 +104,7 @@ def export(
                     else:
                         builder.add_meta_graph(**meta_graph)
         builder.save(as_text)
-        quantized_export.report_losses(losses, tables, temporary)
+        _report_losses(losses, tables, temporary)
     return tf.compat.as_bytes(final)
 
 
@@ -146,7 +149,7 @@ def _meta_graph(
     local_init_op = spec.scaffold.local_init_op
     if local_init_op is None:
         local_init_op = tf1.train.Scaffold.default_local_init_op()
-    quantized_export.check_saver(spec.scaffold.saver)
+    _check_quantized_saver(spec.scaffold.saver)
     saver = spec.scaffold.saver or tf1.train.Saver(sharded=True)
     if isinstance(saver, tf.train.Checkpoint):
         saver = private.saver_of_objects(saver)
@@ -261,3 +264,54 @@ def _new_directory(base: str) -> tuple[Any, str, str]:
         f"Failed to obtain a unique export directory name below {base!r} after {_ATTEMPTS} "
         "attempts: other exports write there. Give each its own directory."
     )
+
+
+def _check_quantized_saver(saver: tf1.train.Saver) -> None:
+    """Checks that quantized tables exist, and that TensorFlow's default saver restores them.
+
+    Args:
+        saver: the saver of the model's scaffold, or None.
+
+    Raises:
+        ValueError: says what to do.
+    """
+    graph = tf1.get_default_graph()
+    dtype = storage.current().dtype
+    if dtype == "float32":
+        return
+    if not storage.layouts(graph):
+        raise ValueError(
+            f"tables={dtype!r}, but the model makes no table of a TPU embedding column. Use "
+            "tpu_columns.embedding_column, or leave `tables` out."
+        )
+    if saver is not None:
+        raise ValueError(
+            f"tables={dtype!r} needs TensorFlow's own saver, but the model's scaffold has one "
+            "(for moving averages?), which could fill tables from other variables. Leave `tables` "
+            "out, or copy the averages into a checkpoint of their own before."
+        )
+
+
+def _report_losses(losses: Mapping[str, QuantizationStats], dtype: str, directory: str) -> None:
+    """Logs what quantized tables lose, and writes it to `assets.extra/tables.json`.
+
+    Args:
+        losses: losses by table.
+        dtype: dtype of the exported tables.
+        directory: directory of the SavedModel.
+    """
+    if not losses:
+        return
+    report = {}
+    for name, loss in sorted(losses.items()):
+        tf1.logging.info("Table %s is stored as %s: %s.", name, dtype, loss)
+        report[name] = {
+            "dtype": dtype,
+            "largest_error": loss.largest,
+            "rms_error": loss.rms,
+            "rms_of_table": loss.table_rms,
+        }
+    path = os.path.join(directory, "assets.extra", "tables.json")
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(json.dumps(report, indent=1) + "\n")

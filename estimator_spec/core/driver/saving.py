@@ -16,7 +16,8 @@ import tensorflow as tf
 from estimator_spec.core.checkpoints.errors import CheckpointError
 from estimator_spec.core.common import own_files
 from estimator_spec.core.cores import stacked_tables
-from estimator_spec.core.driver import file_errors, initial_values, patching
+from estimator_spec.core.driver import initial_values, patching
+from estimator_spec.core.driver.errors import find_file_fault
 
 tf1 = tf.compat.v1
 
@@ -71,25 +72,6 @@ def disable_copy_on_read(graph: tf.Graph) -> tf.Operation | None:
     return tf.group(*ops, name="disable_copy_on_read") if ops else None
 
 
-def run_before_saves(
-    saver: tf1.train.Saver, op: tf.Operation | None
-) -> AbstractContextManager[None]:
-    """Makes `saver.save` run an op first, until the block ends.
-
-    Args:
-        saver: a `tf.compat.v1.train.Saver`.
-        op: the op; None changes nothing.
-    """
-    if op is None:
-        return contextlib.nullcontext()
-
-    def run_and_save(save: Any, session: Any, *args: Any, **kw: Any) -> Any:
-        session.run(op)
-        return save(session, *args, **kw)
-
-    return patching.wrap_method(saver, "save", run_and_save)
-
-
 @contextlib.contextmanager
 def guard_saves(
     scaffold: tf1.train.Scaffold,
@@ -103,16 +85,22 @@ def guard_saves(
         scaffold: the training's.
         saver: its saver, or the `tf.train.Checkpoint` of which it makes one when it is finalized.
         model_dir: the directory of the checkpoints.
-        before_saves: as `run_before_saves`.
+        before_saves: an op to run before each save, or None.
     """
     with contextlib.ExitStack() as stack:
 
         def guard(saver: tf1.train.Saver) -> None:
-            stack.enter_context(explain_failed_saves(saver))
+            def save_guarded(save: Any, session: Any, *args: Any, **kw: Any) -> Any:
+                if before_saves is not None:
+                    session.run(before_saves)
+                # TensorFlow reports a file that is too large as an `OutOfRangeError`, which
+                # sessions treat as the end of the input.
+                with _other_data_files_aside(saver), explain_write_errors():
+                    return save(session, *args, **kw)
+
+            stack.enter_context(patching.wrap_method(saver, "save", save_guarded))
             stack.enter_context(mark_saves(saver))
             stack.enter_context(keep_other_directories(saver, model_dir))
-            stack.enter_context(keep_other_data_files(saver))
-            stack.enter_context(run_before_saves(saver, before_saves))
 
         if isinstance(saver, tf.train.Checkpoint):
 
@@ -184,22 +172,19 @@ def keep_other_directories(saver: tf1.train.Saver, directory: str) -> AbstractCo
     return patching.wrap_method(saver, "recover_last_checkpoints", recover_own)
 
 
-def keep_other_data_files(saver: tf1.train.Saver) -> AbstractContextManager[None]:
-    """Makes `saver` delete a checkpoint's own data files only, until the block ends.
+@contextlib.contextmanager
+def _other_data_files_aside(saver: tf1.train.Saver) -> Iterator[None]:
+    """Puts files aside that `saver` might delete for a checkpoint's own, until the block ends.
 
-    It deletes them by the pattern `<prefix>.data-*`, which files of others may match.
+    It deletes data files by the pattern `<prefix>.data-*`, which files of others may match.
     """
-
-    def save(save: Any, *args: Any, **kw: Any) -> Any:
-        with contextlib.ExitStack() as stack:
-            # A saver of the program's own may have no such list.
-            known = getattr(saver, "last_checkpoints", None)
-            for path in _other_data_files(known if isinstance(known, list) else []):
-                with contextlib.suppress(OSError):  # a directory that can't be written
-                    stack.enter_context(own_files.put_aside(path))
-            return save(*args, **kw)
-
-    return patching.wrap_method(saver, "save", save)
+    # A saver of the program's own may have no such list.
+    known = getattr(saver, "last_checkpoints", None)
+    with contextlib.ExitStack() as stack:
+        for path in _other_data_files(known if isinstance(known, list) else []):
+            with contextlib.suppress(OSError):  # a directory that can't be written
+                stack.enter_context(own_files.put_aside(path))
+        yield
 
 
 def _other_data_files(prefixes: Iterable[str]) -> Iterator[str]:
@@ -215,20 +200,6 @@ def _other_data_files(prefixes: Iterable[str]) -> Iterator[str]:
             yield from sorted({*found} - {*checkpoint.data_files})
 
 
-def explain_failed_saves(saver: tf1.train.Saver) -> AbstractContextManager[None]:
-    """Makes `saver.save` raise an `OSError` if a file can't be written, until the block ends.
-
-    TensorFlow reports a file that is too large as an `OutOfRangeError`, which sessions treat as the
-    end of the input.
-    """
-
-    def save_or_explain(save: Any, *args: Any, **kw: Any) -> Any:
-        with explain_write_errors():
-            return save(*args, **kw)
-
-    return patching.wrap_method(saver, "save", save_or_explain)
-
-
 @contextlib.contextmanager
 def explain_write_errors() -> Iterator[None]:
     """Raises an `OSError` that names the file if TensorFlow can't write a file in the block.
@@ -240,7 +211,7 @@ def explain_write_errors() -> Iterator[None]:
         yield
     # Writers of event files raise the other two, for a full disk and for a file too large.
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
-        fault = file_errors.find(error)
+        fault = find_file_fault(error)
         op = getattr(error, "op", None)
         if fault is None or (op is not None and op.type not in _WRITING_OPS):
             raise

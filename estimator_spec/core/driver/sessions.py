@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -81,6 +82,7 @@ def create_chief_session(
     )
 
 
+@dataclasses.dataclass(eq=False)
 class _RestoringSessionCreator(tf1.train.SessionCreator):
     """Creator of a chief's sessions, which restores the latest checkpoint.
 
@@ -89,17 +91,11 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
     train them meanwhile, and what they add would be lost in some variables and kept in others.
     """
 
-    def __init__(
-        self,
-        scaffold: tf1.train.Scaffold,
-        config: RunConfig,
-        run_first: Callable[[tf1.Session], None] | None,
-    ) -> None:
-        self._scaffold = scaffold
-        self._config = config
-        self._run_first = run_first
-        self._is_created = False
-        self._has_values = False  # the variables, by this process
+    scaffold: tf1.train.Scaffold
+    config: RunConfig
+    run_first: Callable[[tf1.Session], None] | None
+    is_created: bool = False
+    has_values: bool = False  # the variables, by this process
 
     def create_session(self) -> Any:
         """Returns a session whose variables are restored or, without a checkpoint, initialized.
@@ -113,25 +109,25 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
             RuntimeError: the session replaces a lost one, and the processes of a strategy, which
                 make each step together, can't go on from different steps.
         """
-        if self._is_created and roles.is_collective(self._config):
+        if self.is_created and roles.is_collective(self.config):
             raise RuntimeError(
                 "Training lost the connection to another process of its strategy: that process has "
                 "ended, or can't be reached. So this one ends, too. Start all processes again: "
-                f"they go on from the latest checkpoint in {self._config.model_dir}."
+                f"they go on from the latest checkpoint in {self.config.model_dir}."
             )
-        self._is_created = True
-        has_workers = self._config.num_worker_replicas > 1
-        session = self._go_on() if self._has_values and has_workers else None
+        self.is_created = True
+        has_workers = self.config.num_worker_replicas > 1
+        session = self._go_on() if self.has_values and has_workers else None
         if session is None:
-            self._has_values = False  # until all are restored
+            self.has_values = False  # until all are restored
             session = self._restore()
-            self._has_values = True
+            self.has_values = True
         return session
 
     def _go_on(self) -> Any:
         """Returns a session if all variables have values, or None."""
-        scaffold = self._scaffold
-        session = tf1.Session(self._config.master, config=self._config.session_config)
+        scaffold = self.scaffold
+        session = tf1.Session(self.config.master, config=self.config.session_config)
         with contextlib.ExitStack() as stack:
             stack.callback(session.close)
             if session.run(scaffold.ready_for_local_init_op).size:
@@ -144,22 +140,22 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
 
     def _restore(self) -> Any:
         """Returns a session with variables of the latest checkpoint, or initialized ones."""
-        directory = self._config.model_dir
+        directory = self.config.model_dir
         assert directory is not None  # set by the estimator
         latest = state_file.find_latest(directory)
         creator = tf1.train.ChiefSessionCreator(
-            self._scaffold,
-            self._config.master,
-            self._config.session_config,
+            self.scaffold,
+            self.config.master,
+            self.config.session_config,
             checkpoint_filename_with_path=latest,
         )
         session = creator.create_session()
-        if self._run_first is not None:
-            self._run_first(session)
+        if self.run_first is not None:
+            self.run_first(session)
         if latest is not None:
             # The saver deletes the oldest of these.
             state = state_file.read(directory)
-            self._scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+            self.scaffold.saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
         return session
 
 

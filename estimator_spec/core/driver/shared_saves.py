@@ -49,7 +49,7 @@ def check_interval(config: RunConfig, averaged: list[str]) -> None:
 
 
 class SaveWithChief(tf1.train.SessionRunHook):
-    """Takes part in the chief's saves, in another process of its strategy, and keeps no file.
+    """Hook by which another process of a strategy takes part in its chief's saves, without a file.
 
     Args:
         scaffold: has the saver.
@@ -64,7 +64,6 @@ class SaveWithChief(tf1.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Saves the first values."""
-        del coord
         step = session.run(tf1.train.get_global_step())
         self._timer.update_last_triggered_step(step)
         if not self._is_restored:
@@ -72,7 +71,6 @@ class SaveWithChief(tf1.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> Any:
         """Fetches the global step."""
-        del run_context
         return tf1.train.SessionRunArgs(tf1.train.get_global_step())
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -98,7 +96,7 @@ class SaveWithChief(tf1.train.SessionRunHook):
 
 @contextlib.contextmanager
 def saving_one_moment(graph: tf.Graph, saver: Any) -> Iterator[None]:
-    """Makes saves read each table with its slots at one moment, and the step be the file's.
+    """Makes saves read a table and its slots at one moment, and write the step of the file's name.
 
     TensorFlow's hook names a checkpoint by the step that it reads first; when the save reads the
     step again, other processes have moved it.

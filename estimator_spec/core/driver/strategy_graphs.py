@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.core._tensorflow import collectives, private
+from estimator_spec.core._tensorflow import collectives, graph_surgery, private
 from estimator_spec.core.cluster import roles
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.cores.interface import replica_id
-from estimator_spec.core.driver import absent_batches, graph_builder, patching
+from estimator_spec.core.driver import graph_builder, patching
 from estimator_spec.core.driver.batch_rows import pack_present
 from estimator_spec.core.driver.graph_builder import BuiltGraph, RunSetup
 from estimator_spec.core.driver.replica_inputs import (
@@ -32,6 +32,7 @@ from estimator_spec.core.driver.replica_inputs import (
 from estimator_spec.core.driver.replicas import mean_loss
 from estimator_spec.core.driver.systems import with_cpus
 from estimator_spec.core.run_config import RunConfig, strategies
+from estimator_spec.core.updates import dependencies
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import placement
 from tpu_columns.kernels import devices
@@ -146,7 +147,7 @@ def build(
             batches = _require_all(batches)
         specs = _call_models(setup, strategy, batches, mode, number * count)
         if mode == ModeKeys.EVAL:
-            absent_batches.update_where_present([_update(spec) for spec in specs], batches)
+            _update_where_present([_update(spec) for spec in specs], batches)
         spec = _combine(specs)
         loss, loss_weight = mean_loss([spec.loss for spec in specs], batches)
         spec = spec._replace(loss=loss)
@@ -235,3 +236,66 @@ def _add_devices(config: RunConfig, strategy: Any) -> RunConfig:
     specs = map(tf.DeviceSpec.from_string, strategy.extended.worker_devices)
     cpus = [spec.device_index or 0 for spec in specs if spec.device_type == "CPU"]
     return config.replace(session_config=with_cpus(config.session_config, max([0, *cpus]) + 1))
+
+
+def _update_where_present(updates: Sequence[Any], batches: Sequence[ReplicaBatch]) -> None:
+    """Leaves replicas without a batch out of the metrics in the last step of an evaluation.
+
+    The number of a dataset's batches is seldom a multiple of the number of replicas. In the last
+    step a replica for which no batch is left computes on a copy of another one's, and the ops that
+    would write its metrics don't run: like the ops in a branch of `tf.compat.v1.cond`, each waits
+    for an op that runs only if the batch is there. An update that reads other replicas' batches,
+    too, needs all of these.
+
+    Args:
+        updates: the op that updates the metrics, by replica.
+        batches: the inputs of the replicas; if one has a batch, all before it have one.
+    """
+    tensors = [_flatten(batch) for batch in batches]
+    owners = {tensor.ref(): number for number, flat in enumerate(tensors) for tensor in flat}
+    inputs = _ancestors([tensor for flat in tensors for tensor in flat])
+    gates = [_gate(batch, flat) for batch, flat in zip(batches, tensors, strict=True)]
+    seen: set[Any] = set()
+    for number, update in enumerate(updates):
+        ops = dependencies.collect_ancestors(update, inputs)
+        needed = max([number, *_read_batches(ops, owners, len(batches))])
+        if needed > number:
+            tf1.logging.warning(
+                "A metric of replica %d is computed from batches of other replicas: it leaves out "
+                "a last step without a batch for each of them.",
+                number,
+            )
+        # Those that an earlier replica needs, too, run for that one.
+        for op in sorted(ops - seen, key=lambda op: op.name):
+            if dependencies.changes_state(op) and not graph_surgery.is_in_loop(op):
+                graph_surgery.add_control_input(op, gates[needed])
+        seen |= ops
+
+
+def _flatten(batch: ReplicaBatch) -> list[Any]:
+    """Returns the dense tensors of a replica's input."""
+    flat = tf.nest.flatten((batch.features, batch.labels), expand_composites=True)
+    return [tensor for tensor in flat if tensor is not None]
+
+
+def _ancestors(values: Iterable[Any]) -> set[Any]:
+    """Returns all ops that some tensors and ops depend on, their own included."""
+    found: set[Any] = set()
+    for value in values:
+        found |= dependencies.collect_ancestors(value, found)
+    return found
+
+
+def _gate(batch: ReplicaBatch, tensors: list[Any]) -> Any:
+    """Returns an op that runs after a replica got its batch, and only then."""
+    with tf.control_dependencies(tensors):
+        present = batch.weight > 0
+        switch = tf.raw_ops.Switch(data=present, pred=present)
+        return tf.identity(switch.output_true).op
+
+
+def _read_batches(ops: Collection[Any], owners: dict[Any, int], count: int) -> list[int]:
+    """Returns the numbers of the replicas whose batches some ops read."""
+    if any(op.type.startswith("Collective") for op in ops):  # no edge of the graph shows of whom
+        return list(range(count))
+    return [owners[value.ref()] for op in ops for value in op.inputs if value.ref() in owners]

@@ -3,7 +3,7 @@
 
 That is a TPU, or a number of replicas on the host in its place; the training loop is the same.
 
-`TpuSystem` was never run on a TPU: see "Not verified on hardware" in README.md.
+`TpuSystem` was never run on a TPU: see "Not verified on hardware" in docs/status.md.
 """
 
 from __future__ import annotations
@@ -62,7 +62,6 @@ class HostSystem:
 
     def host_device(self, host: int) -> str:
         """Returns the CPU device of a host, given its index."""
-        del host
         return "/device:CPU:0"
 
     def session_run_config(self, config: TPURunConfig) -> TPURunConfig:
@@ -71,7 +70,6 @@ class HostSystem:
 
     def running(self, embedding_config: Any) -> AbstractContextManager[None]:
         """Returns a context manager that does nothing."""
-        del embedding_config
         return contextlib.nullcontext()
 
 

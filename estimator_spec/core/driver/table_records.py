@@ -56,7 +56,6 @@ class TableRecordListener(TablesListener):
 
     def before_save(self, session: tf1.Session, global_step_value: int) -> None:
         """Writes the record first, so that no checkpoint is ever without one."""
-        del session
         self._previous = self._latest()
         self._before = self._checkpoints()
         if self._record.tables:
@@ -64,7 +63,6 @@ class TableRecordListener(TablesListener):
 
     def after_save(self, session: tf1.Session, global_step_value: int) -> None:
         """Completes the record, and writes one for a checkpoint of another name."""
-        del session
         latest = self._latest()
         prefix = self._default_prefix(global_step_value)
         if self._record.tables:

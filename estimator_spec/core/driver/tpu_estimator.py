@@ -59,7 +59,8 @@ class TPUEstimator(Estimator):
     Args:
         model_fn: function of `features`, `params`, and any of `labels`, `mode` and `config`; it
             returns a `TPUEstimatorSpec` or an `EstimatorSpec`.
-        model_dir: as for `Estimator`.
+        model_dir: directory of checkpoints and summaries, a string or path. None: that of
+            `config`, or else a temporary directory.
         config: a `RunConfig` with a `tpu_config`.
         params: hyperparameters, a dict or an object with `set_hparam` and `add_hparam`.
         use_tpu: whether to run on a TPU. If there is none, training, evaluation and prediction
@@ -72,13 +73,14 @@ class TPUEstimator(Estimator):
         eval_on_tpu: False evaluates on the CPU, even with `use_tpu=True`.
         export_to_tpu: adds a graph for serving on a TPU to a SavedModel. Skipped without a TPU.
         export_to_cpu: adds a graph for serving on a CPU.
-        warm_start_from: as for `Estimator`.
+        warm_start_from: `WarmStartSettings`, or the path of a checkpoint or SavedModel that
+            initializes the trainable variables of a new model.
         embedding_config_spec: an `EmbeddingConfigSpec`. On a CPU the tables of its columns are
             ordinary variables that the model's optimizer trains. With dictionaries in place of
             columns, lookups run before `model_fn` (see `dict_mode`).
         export_saved_model_api_version: V1 or V2, 1 or 2. No effect on a CPU.
-        embedding_core: 'host' trains the tables on an embedding core on the host, which has the
-            semantics of a TPU's and uses the optimizer of the specification, on any machine. None
+        embedding_core: 'host' trains the tables on the host core, which has the semantics of a
+            TPU's embedding core and uses the specification's optimizer, on any machine. None
             (the default): the model's optimizer trains them, as always on a CPU.
         embedding_shards: number of shards of each table of the specification. Its
             `partition_strategy` is their layout; checkpoints store the shards concatenated.
@@ -90,10 +92,16 @@ class TPUEstimator(Estimator):
             `max_steps`; `TPUConfig` distributes each step's batch among the replicas. Prediction
             and (unless `eval_on_tpu` is False) evaluation also use all replicas, and require their
             batch sizes. None (the default): one replica, one step per session call.
-        fast_updates: as for `Estimator`.
-        plain: as for `Estimator`. With `embedding_core='host'`, whose semantics TensorFlow's own
-            estimator doesn't have on a CPU, the core's ops are TensorFlow's, too.
-        invalid_ids: as for `Estimator`; also for features of dictionaries.
+        fast_updates: whether the optimizer's ops that update tables may be replaced by faster ones
+            with the same results. None: yes, unless the environment variable
+            TPU_COLUMNS_FAST_UPDATES is 0.
+        plain: whether all optimizations are off: slower, with the numbers of TensorFlow's own
+            columns and estimators, bit for bit. With `embedding_core='host'`, whose semantics
+            TensorFlow's own estimator doesn't have on a CPU, the core's ops are TensorFlow's, too.
+            None: no, unless the environment variable TPU_COLUMNS_PLAIN is 1.
+        invalid_ids: policy of columns without one of their own, and of features of dictionaries,
+            for ids that are negative or beyond the vocabulary: 'error', 'drop', 'clip', 'mod', the
+            number of a default row, or None; see `tpu_columns.invalid_ids`.
         stacked_tables: whether tables of one width and optimizer may share variables and ops while
             `embedding_core='host'` trains them. Checkpoints have single tables, and numbers are the
             same, but `tf.compat.v1.global_variables()` of the training graph lacks these tables.

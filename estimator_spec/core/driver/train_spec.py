@@ -12,8 +12,6 @@ from estimator_spec.core.common import argument_rules
 from estimator_spec.core.common.checks import check_instances
 from estimator_spec.core.export.exporters import Exporter
 
-tf1 = tf.compat.v1
-
 
 class _TrainFields(NamedTuple):
     input_fn: Callable[..., Any]
@@ -50,7 +48,7 @@ class TrainSpec(_TrainFields):
         """Checks the values; see the class."""
         argument_rules.check("TrainSpec", locals())
         rule = "All saving_listeners must be `CheckpointSaverListener` instances"
-        kind = tf1.train.CheckpointSaverListener
+        kind = tf.compat.v1.train.CheckpointSaverListener
         listeners = tuple(check_instances(saving_listeners or (), kind, rule))
         return super().__new__(cls, input_fn, max_steps, _check_hooks(hooks), listeners)
 
@@ -99,15 +97,13 @@ class EvalSpec(_EvalFields):
     ) -> EvalSpec:
         """Checks the values; see the class."""
         argument_rules.check("EvalSpec", locals())
-        session_hooks = _check_hooks(hooks)
-        found_exporters = _check_exporters(exporters)
         return super().__new__(
             cls,
             input_fn,
             steps,
             name,
-            session_hooks,
-            found_exporters,
+            _check_hooks(hooks),
+            _check_exporters(exporters),
             start_delay_secs,
             throttle_secs,
         )
@@ -115,7 +111,7 @@ class EvalSpec(_EvalFields):
 
 def _check_hooks(hooks: Iterable[Any] | None) -> tuple[Any, ...]:
     rule = "All hooks must be `SessionRunHook` instances"
-    return tuple(check_instances(hooks, tf1.train.SessionRunHook, rule))
+    return tuple(check_instances(hooks, tf.compat.v1.train.SessionRunHook, rule))
 
 
 def _is_exporter(value: Any) -> bool:

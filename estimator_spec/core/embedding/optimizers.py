@@ -11,8 +11,8 @@ slots (but for Adam that isn't lazy). All operations are elementwise, in float32
 class names the source of its rule, and a paper. "SparseCore" stands for the code by which Google's
 library jax-tpu-embedding updates rows (`sparse_dense_matmul_grad_with_…`): this project's tests
 compare each step with numbers recorded from it, to 8 units in the last place where the rule has
-powers, else to 4. The examples make one step by `update_rules.apply`, which is what the embedding
-core on the host runs.
+powers, else to 4. The examples make one step by `update_rules.apply`, which is what the host core
+runs.
 
 Slot variables of a table, by the suffix of their names, with their initial values (the `SLOTS` of
 each class; see `slot_names` and `slot_initial_values`):
@@ -41,21 +41,7 @@ from estimator_spec.core.embedding.optimizer_base import (
     slot_names,
 )
 
-__all__ = [
-    "AdagradMomentumParameters",
-    "AdagradParameters",
-    "AdamParameters",
-    "FrequencyEstimatorParameters",
-    "FtrlParameters",
-    "MomentumParameters",
-    "OptimizationParameters",
-    "ProximalAdagradParameters",
-    "ProximalYogiParameters",
-    "RMSPropParameters",
-    "StochasticGradientDescentParameters",
-    "slot_initial_values",
-    "slot_names",
-]
+__all__ = ["OptimizationParameters", "slot_initial_values", "slot_names"]
 
 
 @dataclasses.dataclass(frozen=True)

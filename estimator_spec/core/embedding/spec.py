@@ -23,17 +23,7 @@ from tpu_columns.invalid_ids import IdRule, rule_for_column, rule_for_feature
 from tpu_columns.partition import check_strategy
 from tpu_columns.placement import Mode
 
-__all__ = [
-    "EmbeddingConfigSpec",
-    "FeatureConfig",
-    "TableConfig",
-    "spec_of_embedding_core",
-    "table_learning_rate",
-    "table_name",
-    "table_optimizer",
-    "tables_and_features",
-    "tensor_core_tables",
-]
+__all__ = ["FeatureConfig", "TableConfig"]
 
 # The optimizers that TensorFlow accepts with feature columns.
 _OPTIMIZERS_OF_COLUMNS = (
@@ -120,21 +110,15 @@ class EmbeddingConfigSpec(_EmbeddingSpecFields):
         tensor_core_below: int | None = None,
     ) -> EmbeddingConfigSpec:
         """Checks the values; see the class."""
-        argument_rules.check("EmbeddingConfigSpec", locals())
+        given = locals()
+        argument_rules.check("EmbeddingConfigSpec", given)
         on_embedding_core, on_tensor_core = _split_columns(feature_columns, tensor_core_below)
-        spec = super().__new__(
-            cls,
-            feature_columns=on_embedding_core,
-            tensor_core_feature_columns=on_tensor_core,
-            optimization_parameters=optimization_parameters,
-            clipping_limit=clipping_limit,
-            pipeline_execution_with_tensor_core=pipeline_execution_with_tensor_core,
-            experimental_gradient_multiplier_fn=experimental_gradient_multiplier_fn,
-            feature_to_config_dict=feature_to_config_dict,
-            table_to_config_dict=table_to_config_dict,
-            partition_strategy=partition_strategy,
-            profile_data_directory=profile_data_directory,
-        )
+        columns = {
+            "feature_columns": on_embedding_core,
+            "tensor_core_feature_columns": on_tensor_core,
+        }
+        fields = {name: given.get(name) for name in cls._fields} | columns
+        spec = super().__new__(cls, **fields)
         spec.tensor_core_below = tensor_core_below
         _check_spec(spec)
         return spec

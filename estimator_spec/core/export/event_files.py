@@ -11,8 +11,6 @@ from typing import Any
 
 import tensorflow as tf
 
-tf1 = tf.compat.v1
-
 
 def read_scalars(pattern: str) -> Iterator[tuple[int, dict[str, float]]]:
     """Reads event files in the order of their names, which is their order in time.
@@ -38,8 +36,8 @@ def read_scalars(pattern: str) -> Iterator[tuple[int, dict[str, float]]]:
 
 def _events(path: str) -> Iterator[Any]:
     try:
-        yield from tf1.train.summary_iterator(path)
+        yield from tf.compat.v1.train.summary_iterator(path)
     except tf.errors.DataLossError as error:
-        tf1.logging.warning(
+        tf.compat.v1.logging.warning(
             "Skipping the rest of event file %s, which is damaged: %s", path, error.message
         )

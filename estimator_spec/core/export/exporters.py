@@ -107,7 +107,6 @@ class _SavedModelExporter(Exporter):
         self, estimator: Any, export_path: str, eval_result: Mapping[str, Any], is_final: bool
     ) -> bool:
         """Returns whether the checkpoint of an evaluation is exported."""
-        del estimator, export_path, eval_result, is_final
         return True
 
 

@@ -16,8 +16,6 @@ import tensorflow as tf
 
 from estimator_spec.core.common import own_files
 
-tf1 = tf.compat.v1
-
 
 def list_files(directory: str) -> None:
     """Writes the list of a finished directory's files into it, for `remove_listed`."""
@@ -63,7 +61,7 @@ def remove_listed(directory: str) -> None:
     files = _read_list(directory)
     if files is None:
         return
-    tf1.logging.info("Removing %s.", directory)
+    tf.compat.v1.logging.info("Removing %s.", directory)
     found = set(_walk(directory))
     own = {name for name in found & set(files) if _is_unchanged(directory, name, files[name])}
     others = found - own - {own_files.MARKER}
@@ -71,7 +69,7 @@ def remove_listed(directory: str) -> None:
         tf.io.gfile.remove(os.path.join(directory, name))
     tf.io.gfile.remove(os.path.join(directory, own_files.MARKER))
     if others:
-        tf1.logging.info(
+        tf.compat.v1.logging.info(
             "%s stays: it has files of others: %s.", directory, ", ".join(sorted(others))
         )
     if "://" in directory:

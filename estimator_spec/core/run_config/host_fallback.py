@@ -17,8 +17,6 @@ import tensorflow as tf
 from estimator_spec.core._tensorflow import private
 from tpu_columns import environment
 
-tf1 = tf.compat.v1
-
 
 class Host(enum.Enum):
     """Condition under which a TPU program runs on the host."""
@@ -72,7 +70,7 @@ def warn_once(has_tables: bool) -> None:
         if has_tables
         else ""
     )
-    tf1.logging.warning(
+    tf.compat.v1.logging.warning(
         "use_tpu=True runs on this host instead of a TPU, as it was told to: one replica gets the "
         "whole batch, whatever num_shards says.%s",
         tables,

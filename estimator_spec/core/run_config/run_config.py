@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from estimator_spec.core.common import argument_rules
-from estimator_spec.core.common.task_type import TaskType
 from estimator_spec.core.run_config import rules, strategies
 from estimator_spec.core.run_config import tf_config as tf_config_lib
+from estimator_spec.core.run_config.task_type import TaskType
 
 _Config = TypeVar("_Config", bound="RunConfig")
 
@@ -62,9 +62,25 @@ def distributed_session_config(task_type: str, task_id: int) -> Any:
     return config
 
 
-def field(name: str, doc: str) -> Any:
-    """Returns a read-only property that reads the attribute `_<name>`."""
-    return property(lambda self: getattr(self, "_" + name), doc=doc)
+class _Setting(property):
+    """Read-only property that reads the attribute of its name after an underscore."""
+
+    def __init__(self, doc: str) -> None:
+        super().__init__()
+        self._text = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        def read(self: Any) -> Any:
+            return getattr(self, "_" + name)
+
+        read.__doc__ = self._text  # which becomes the property's
+        super().__init__(read)
+        super().__set_name__(owner, name)  # type: ignore[misc]  # unknown to type checkers
+
+
+def field(doc: str) -> Any:
+    """Returns a read-only property that reads the attribute of its name after an underscore."""
+    return _Setting(doc)
 
 
 class RunConfig:
@@ -119,56 +135,40 @@ class RunConfig:
     _distribute_coordinator_mode: str | None = None
 
     # Set by the user; see the class' Args.
-    model_dir: str | None = field("model_dir", "Directory of checkpoints and summaries, or None.")
-    tf_random_seed: int | None = field("tf_random_seed", "Graph-level seed, or None.")
-    save_summary_steps: int | None = field("save_summary_steps", "Steps between two summaries.")
-    save_checkpoints_steps: int | None = field(
-        "save_checkpoints_steps", "Steps between checkpoints, or None."
-    )
-    save_checkpoints_secs: float | None = field(
-        "save_checkpoints_secs", "Seconds between checkpoints, or None."
-    )
-    session_config = field("session_config", "A `tf.compat.v1.ConfigProto`, or None.")
-    keep_checkpoint_max: int | None = field("keep_checkpoint_max", "Number of checkpoints to keep.")
-    keep_checkpoint_every_n_hours: float | None = field(
-        "keep_checkpoint_every_n_hours", "Keeps one checkpoint per so many hours."
-    )
-    log_step_count_steps: int | None = field(
-        "log_step_count_steps", "Steps between two lines of the log."
-    )
-    train_distribute = field("train_distribute", "A `tf.distribute.Strategy` to train with.")
-    eval_distribute = field("eval_distribute", "A `tf.distribute.Strategy` to evaluate with.")
-    experimental_distribute = field(
-        "experimental_distribute", "Object with both strategies, or None."
-    )
-    device_fn: Callable[[Any], Any] | None = field(
-        "device_fn", "Function from an op to its device, or None."
-    )
-    protocol: str | None = field("protocol", "Protocol between the servers of a cluster, or None.")
+    model_dir: str | None = field("Directory of checkpoints and summaries, or None.")
+    tf_random_seed: int | None = field("Graph-level seed, or None.")
+    save_summary_steps: int | None = field("Steps between two summaries.")
+    save_checkpoints_steps: int | None = field("Steps between checkpoints, or None.")
+    save_checkpoints_secs: float | None = field("Seconds between checkpoints, or None.")
+    session_config = field("A `tf.compat.v1.ConfigProto`, or None.")
+    keep_checkpoint_max: int | None = field("Number of checkpoints to keep.")
+    keep_checkpoint_every_n_hours: float | None = field("Keeps one checkpoint per so many hours.")
+    log_step_count_steps: int | None = field("Steps between two lines of the log.")
+    train_distribute = field("A `tf.distribute.Strategy` to train with.")
+    eval_distribute = field("A `tf.distribute.Strategy` to evaluate with.")
+    experimental_distribute = field("Object with both strategies, or None.")
+    device_fn: Callable[[Any], Any] | None = field("Function from an op to its device, or None.")
+    protocol: str | None = field("Protocol between the servers of a cluster, or None.")
     experimental_max_worker_delay_secs: int | None = field(
-        "experimental_max_worker_delay_secs", "Greatest delay of a worker's start in seconds."
+        "Greatest delay of a worker's start in seconds."
     )
     session_creation_timeout_secs: float = field(
-        "session_creation_timeout_secs", "Seconds until a worker stops waiting for the chief."
+        "Seconds until a worker stops waiting for the chief."
     )
-    checkpoint_save_graph_def: bool = field(
-        "checkpoint_save_graph_def", "Whether the graph is saved beside the checkpoints."
-    )
+    checkpoint_save_graph_def: bool = field("Whether the graph is saved beside the checkpoints.")
     # Set by TF_CONFIG; see `estimator_spec.core.run_config.tf_config.ClusterTask`.
-    cluster_spec = field("cluster_spec", "The `tf.train.ClusterSpec`; empty without a cluster.")
-    task_type: str = field("task_type", "One of `TaskType`.")
-    task_id: int = field("task_id", "Index among the tasks of this type.")
-    master: str = field("master", "Address of the session master for training; '': this process.")
-    evaluation_master: str = field(
-        "evaluation_master", "Address of the session master to evaluate."
-    )
-    is_chief: bool = field("is_chief", "Whether this process saves checkpoints and summaries.")
-    num_ps_replicas: int = field("num_ps_replicas", "Parameter servers in the cluster.")
-    num_worker_replicas: int = field("num_worker_replicas", "Workers, including the chief.")
+    cluster_spec = field("The `tf.train.ClusterSpec`; empty without a cluster.")
+    task_type: str = field("One of `TaskType`.")
+    task_id: int = field("Index among the tasks of this type.")
+    master: str = field("Address of the session master for training; '': this process.")
+    evaluation_master: str = field("Address of the session master to evaluate.")
+    is_chief: bool = field("Whether this process saves checkpoints and summaries.")
+    num_ps_replicas: int = field("Parameter servers in the cluster.")
+    num_worker_replicas: int = field("Workers, including the chief.")
     global_id_in_cluster: int | None = field(
-        "global_id_in_cluster", "Index among all tasks (chief: 0); None for an evaluator."
+        "Index among all tasks (chief: 0); None for an evaluator."
     )
-    service = field("service", 'The "service" entry of TF_CONFIG, or None.')
+    service = field('The "service" entry of TF_CONFIG, or None.')
 
     def __init__(
         self,
@@ -190,31 +190,19 @@ class RunConfig:
         session_creation_timeout_secs: float | None = 7200,
         checkpoint_save_graph_def: bool = True,
     ) -> None:
+        given = locals()
         steps, secs = rules.checkpoint_intervals(save_checkpoints_steps, save_checkpoints_secs)
         for strategy in (train_distribute, eval_distribute):
             rules.check_strategy(strategy)
         tf_config = tf_config_lib.read()
         if tf_config:
             tf.compat.v1.logging.info("TF_CONFIG environment variable: %s", tf_config)
-        self._set(
-            model_dir=tf_config_lib.model_dir(tf_config, path_to_str(model_dir)),
-            tf_random_seed=tf_random_seed,
-            save_summary_steps=save_summary_steps,
-            save_checkpoints_steps=steps,
-            save_checkpoints_secs=secs,
-            session_config=session_config,
-            keep_checkpoint_max=keep_checkpoint_max,
-            keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours,
-            log_step_count_steps=log_step_count_steps,
-            train_distribute=train_distribute,
-            device_fn=device_fn,
-            protocol=protocol,
-            eval_distribute=eval_distribute,
-            experimental_distribute=experimental_distribute,
-            experimental_max_worker_delay_secs=experimental_max_worker_delay_secs,
-            session_creation_timeout_secs=session_creation_timeout_secs,
-            checkpoint_save_graph_def=checkpoint_save_graph_def,
-        )
+        changed = {
+            "model_dir": tf_config_lib.model_dir(tf_config, path_to_str(model_dir)),
+            "save_checkpoints_steps": steps,
+            "save_checkpoints_secs": secs,
+        }
+        self._set(**{name: given[name] for name in REPLACEABLE} | changed)
         host = rules.is_host_strategy
         if host(train_distribute) or host(eval_distribute) or experimental_distribute:
             tf.compat.v1.logging.info("Initializing RunConfig with distribution strategies.")

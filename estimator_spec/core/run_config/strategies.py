@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from estimator_spec.core.common.task_type import TaskType
+from estimator_spec.core.run_config.task_type import TaskType
 
 STANDALONE_CLIENT = "standalone_client"
 INDEPENDENT_WORKER = "independent_worker"

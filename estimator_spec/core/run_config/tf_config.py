@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.core.common.task_type import TaskType
+from estimator_spec.core.run_config.task_type import TaskType
 
 _FROM_ENVIRONMENT = "Note that these values may come from the TF_CONFIG environment variable."
 

@@ -149,8 +149,9 @@ class TPUConfig(_TPUConfigFields):
         experimental_feed_hook: Any = None,
     ) -> TPUConfig:
         """Checks the values; see the class."""
+        given = locals()
         parse_iterations_per_loop(iterations_per_loop)
-        argument_rules.check("TPUConfig", locals())
+        argument_rules.check("TPUConfig", given)
         if input_partition_dims is not None:
             _check_partition_dims(
                 input_partition_dims, per_host_input_for_training, num_cores_per_replica
@@ -159,20 +160,11 @@ class TPUConfig(_TPUConfigFields):
             per_host_input_for_training = InputPipelineConfig.PER_HOST_V1
         elif per_host_input_for_training is False:
             per_host_input_for_training = InputPipelineConfig.PER_SHARD_V1
-        return super().__new__(
-            cls,
-            iterations_per_loop,
-            num_shards,
-            num_cores_per_replica,
-            per_host_input_for_training,
-            tpu_job_name or tf_config.tpu_job_name(tf_config.read()),
-            initial_infeed_sleep_secs,
-            input_partition_dims,
-            eval_training_input_configuration,
-            experimental_host_call_every_n_steps,
-            experimental_allow_per_host_v2_parallel_get_next,
-            experimental_feed_hook,
-        )
+        changed = {
+            "per_host_input_for_training": per_host_input_for_training,
+            "tpu_job_name": tpu_job_name or tf_config.tpu_job_name(tf_config.read()),
+        }
+        return super().__new__(cls, **{name: given[name] for name in cls._fields} | changed)
 
     def _replace(self, **changes: Any) -> TPUConfig:  # type: ignore[override]
         """Returns a copy with other values, with the same checks."""

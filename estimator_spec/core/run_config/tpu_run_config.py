@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from estimator_spec.core.common import argument_rules
-from estimator_spec.core.common.task_type import TaskType
 from estimator_spec.core.run_config import rules, run_config
 from estimator_spec.core.run_config.run_config import distributed_session_config, field
+from estimator_spec.core.run_config.task_type import TaskType
 from estimator_spec.core.run_config.tpu_config import TPUConfig
 
 _Config = TypeVar("_Config", bound="RunConfig")
@@ -21,8 +21,7 @@ _Config = TypeVar("_Config", bound="RunConfig")
 class RunConfig(run_config.RunConfig):
     """Configuration of a `TPUEstimator`'s runs.
 
-    The arguments after `cluster` are those of `estimator_spec.run_config.RunConfig`, and are passed
-    by keyword.
+    The arguments after `cluster` are passed by keyword.
 
     >>> RunConfig(tpu_config=TPUConfig(50), model_dir='/tmp/m').tpu_config.iterations_per_loop
     50
@@ -33,6 +32,32 @@ class RunConfig(run_config.RunConfig):
         master: address of the TPU system for training; '' is this process. Excludes `cluster`.
         cluster: a `tf.distribute.cluster_resolver.ClusterResolver`, which has the address and the
             jobs. None without a TPU.
+        model_dir: directory of checkpoints and summaries, a string or path. None: TF_CONFIG's
+            `model_dir`, else the estimator's argument, else a temporary directory.
+        tf_random_seed: graph-level seed, an int. None (the default): another one in every run.
+        save_summary_steps: steps between two summaries; 0 or None writes none. Default 100.
+        save_checkpoints_steps: steps between two checkpoints; excludes `save_checkpoints_secs`.
+        save_checkpoints_secs: seconds between two checkpoints; 600 if neither of the two is
+            given. Both None: training writes no checkpoint.
+        session_config: a `tf.compat.v1.ConfigProto`. None: `get_default_session_config()`.
+        keep_checkpoint_max: number of checkpoints to keep; 0 or None keeps all. Default 5.
+        keep_checkpoint_every_n_hours: keeps one checkpoint per so many hours beyond that limit.
+            Default 10000, which is never.
+        log_step_count_steps: steps between two log lines of loss and speed. None logs none.
+            Default 100.
+        train_distribute: a `tf.distribute.Strategy` to train with, or None.
+        device_fn: function of an `op` that returns its device. None: round robin over the
+            parameter servers, if there are any.
+        protocol: protocol between the servers of a cluster: 'grpc', 'grpc+verbs' or None (grpc).
+        eval_distribute: a `tf.distribute.Strategy` to evaluate with, or None.
+        experimental_distribute: an object with `train_distribute`, `eval_distribute` and
+            `remote_cluster`, in place of the two arguments.
+        experimental_max_worker_delay_secs: greatest delay of a worker's start in seconds, an int.
+            None: 60.
+        session_creation_timeout_secs: seconds until a worker stops waiting for the chief's session,
+            and until a process of a cluster whose training stands still ends; None: no limit.
+            Default 7200.
+        checkpoint_save_graph_def: whether the graph is saved beside the checkpoints.
 
     Raises:
         ValueError: both `master` and `cluster`, a `cluster` and a `session_config` with a
@@ -40,8 +65,8 @@ class RunConfig(run_config.RunConfig):
         TypeError: `tpu_config` is no `TPUConfig`.
     """
 
-    tpu_config: TPUConfig = field("tpu_config", "The `TPUConfig`.")
-    cluster = field("cluster", "The cluster resolver, or None.")
+    tpu_config: TPUConfig = field("The `TPUConfig`.")
+    cluster = field("The cluster resolver, or None.")
 
     def __init__(
         self,
@@ -159,3 +184,5 @@ def _with_arguments_of(doc: str, base: str) -> str:
 
 if RunConfig.__doc__ and run_config.RunConfig.__doc__:  # not with python -OO
     RunConfig.__doc__ = _with_arguments_of(RunConfig.__doc__, run_config.RunConfig.__doc__)
+
+TPURunConfig = RunConfig  # its name beside the other class

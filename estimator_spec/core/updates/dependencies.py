@@ -19,8 +19,6 @@ import tensorflow as tf
 from tpu_columns import graphs
 from tpu_columns.kernels import calls
 
-tf1 = tf.compat.v1
-
 # Ops that don't write the variable they take.
 _READERS = frozenset(
     {
@@ -50,8 +48,8 @@ def replacing(op: Any, suffix: str, control_inputs: Iterable[Any] | None = None)
     waits = op.control_inputs if control_inputs is None else list(control_inputs)
     with (
         op.graph.as_default(),
-        tf1.name_scope(f"{op.name}{suffix}/"),
-        tf1.device(op.device),
+        tf.compat.v1.name_scope(f"{op.name}{suffix}/"),
+        tf.compat.v1.device(op.device),
         tf.control_dependencies(waits),
     ):
         yield

@@ -13,8 +13,6 @@ from estimator_spec.core.updates import dependencies
 from tpu_columns import graphs, shared_state
 from tpu_columns.kernels import calls
 
-tf1 = tf.compat.v1
-
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
@@ -143,7 +141,7 @@ def _no_rows(graph: tf.Graph, static: list[Any], width: list[int], dtype: Any) -
             return known
     with graph.as_default(), tf.control_dependencies(None):
         # TensorFlow requires that a new input has the static shape of the old one.
-        made = tf1.placeholder_with_default(tf.zeros([0, *width], dtype), [None, *static])
+        made = tf.compat.v1.placeholder_with_default(tf.zeros([0, *width], dtype), [None, *static])
     tensors.append((made, width))
     return made
 

@@ -220,7 +220,7 @@ def _join(
 
 
 def _can_lock(group: _LockedGroup, writers: frozenset[Any]) -> bool:
-    """Returns whether no update of a group waits for what follows on another one."""
+    """Returns whether a lock can be taken: no update of a group waits for what follows another."""
     section = _find_section(group, writers)
     inputs = {value.op for op in section for value in op.inputs}
     waits = inputs.union(*(op.control_inputs for op in section)) - section

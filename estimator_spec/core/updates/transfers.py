@@ -146,7 +146,7 @@ def _task_of(name: str) -> str:
 def _count_stages(
     step: Collection[Any], transfers: Collection[tuple[str, str]], tasks: dict[Any, str]
 ) -> dict[Any, int]:
-    """Returns the number of transfers, one after the other, before each op of a step.
+    """Counts the transfers, one after the other, that each op of a step has to wait for.
 
     Args:
         step: the ops, without a cycle.

@@ -11,8 +11,6 @@ import tensorflow as tf
 from estimator_spec.core.common.signatures import argument_names
 from estimator_spec.core.run_config import RunConfig
 
-tf1 = tf.compat.v1
-
 
 def call_input_fn(
     input_fn: Callable[..., Any],
@@ -37,7 +35,7 @@ def call_input_fn(
     if input_context is not None:
         offered["input_context"] = input_context
     accepted = argument_names(input_fn)
-    with tf1.device("/device:CPU:0"):
+    with tf.compat.v1.device("/device:CPU:0"):
         return input_fn(**{name: value for name, value in offered.items() if name in accepted})
 
 
@@ -52,7 +50,7 @@ def initializable_iterator(dataset: Any, input_fn: Callable[..., Any]) -> Any:
         ValueError: the dataset belongs to another graph.
     """
     try:
-        return tf1.data.make_initializable_iterator(dataset)
+        return tf.compat.v1.data.make_initializable_iterator(dataset)
     except (ValueError, RuntimeError, NotImplementedError) as error:
         raise ValueError(
             f"The dataset that input_fn {describe(input_fn)} returned was created outside of "

@@ -107,12 +107,10 @@ class HostCallHook(SkippableHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         """Opens the writers."""
-        del coord
         session.run(self._open)
 
     def before_run(self, run_context: Any) -> Any:
         """Requests the host call's results."""
-        del run_context
         if self._fetches is None:
             return None
         return tf.compat.v1.train.SessionRunArgs(self._fetches)

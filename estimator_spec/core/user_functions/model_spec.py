@@ -15,20 +15,6 @@ import tensorflow as tf
 from estimator_spec.core.common.checks import check_instances
 from estimator_spec.core.export.export_outputs import get_export_outputs
 from estimator_spec.core.user_functions import host_call as host_call_lib
-from estimator_spec.core.user_functions.warm_start import (
-    VocabInfo,
-    WarmStartSettings,
-    default_warm_start_settings,
-)
-
-__all__ = [
-    "EstimatorSpec",
-    "ModeKeys",
-    "TPUEstimatorSpec",
-    "VocabInfo",
-    "WarmStartSettings",
-    "default_warm_start_settings",
-]
 
 tf1 = tf.compat.v1
 

@@ -7,10 +7,8 @@ import math
 
 import tensorflow as tf
 
-tf1 = tf.compat.v1
 
-
-class SkippableHook(tf1.train.SessionRunHook):
+class SkippableHook(tf.compat.v1.train.SessionRunHook):
     """A hook that does not need to be called at every step."""
 
     def next_needed_step(self, step: int, first: int) -> float:
@@ -24,7 +22,6 @@ class SkippableHook(tf1.train.SessionRunHook):
         Returns:
             A step greater than `step`; infinity if the hook uses a timer or needs no step.
         """
-        del step, first
         return math.inf
 
     def after_skipped_steps(self, count: int) -> None:

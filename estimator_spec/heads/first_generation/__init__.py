@@ -16,6 +16,7 @@ from estimator_spec.heads.first_generation.canned import (
     regression_head,
 )
 from estimator_spec.heads.first_generation.multi import MultiHeadV1
+from tpu_columns.lazy_names import public_dir
 
 __all__ = [
     "HeadV1",
@@ -27,3 +28,5 @@ __all__ = [
     "poisson_regression_head",
     "regression_head",
 ]
+
+__dir__ = public_dir(__name__)

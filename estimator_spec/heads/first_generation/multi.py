@@ -9,16 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
-from estimator_spec.heads import losses, train_ops
+from estimator_spec.heads import losses, multi, train_ops
 from estimator_spec.heads.first_generation.base import HeadV1, LossSpec
 from estimator_spec.heads.keys import MetricKeys, with_head_name
-from estimator_spec.heads.multi import (
-    check_heads,
-    check_labels,
-    merge_export_outputs,
-    split_logits,
-    weighted_sum,
-)
 from estimator_spec.heads.single import add_loss_summaries
 
 tf1 = tf.compat.v1
@@ -38,7 +31,7 @@ class MultiHeadV1(HeadV1):
     def __init__(
         self, heads: Sequence[HeadV1], head_weights: Sequence[float] | None = None
     ) -> None:
-        self._heads, self._head_weights = check_heads(heads, head_weights, HeadV1)
+        self._heads, self._head_weights = multi.check_heads(heads, head_weights, HeadV1)
 
     @property
     def name(self) -> str:
@@ -52,13 +45,15 @@ class MultiHeadV1(HeadV1):
 
     def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
         """Returns the weighted sum of the heads' losses, and the parts by name of the head."""
-        labels = check_labels(labels, self._heads)
-        parts = split_logits(logits, self._heads)
+        labels = multi.check_labels(labels, self._heads)
+        parts = multi.split_logits(logits, self._heads)
         specs = {
             head.name: head.create_loss(features, mode, parts[head.name], labels[head.name])
             for head in self._heads
         }
-        total = weighted_sum([spec.training_loss for spec in specs.values()], self._head_weights)
+        total = multi.weighted_sum(
+            [spec.training_loss for spec in specs.values()], self._head_weights
+        )
         return LossSpec(
             total,
             {name: spec.unreduced_loss for name, spec in specs.items()},
@@ -77,9 +72,9 @@ class MultiHeadV1(HeadV1):
         regularization_losses: Sequence[Any] | None = None,
     ) -> EstimatorSpec:
         """Returns what a `model_fn` returns; see `HeadV1.create_estimator_spec`."""
-        parts = split_logits(logits, self._heads)
+        parts = multi.split_logits(logits, self._heads)
         if mode != ModeKeys.PREDICT:
-            check_labels(labels, self._heads)
+            multi.check_labels(labels, self._heads)
         specs = {
             str(head.name): head.create_estimator_spec(
                 features=features,
@@ -98,10 +93,10 @@ class MultiHeadV1(HeadV1):
         }
         if mode == ModeKeys.PREDICT:
             outputs = {name: spec.export_outputs for name, spec in specs.items()}
-            merged = merge_export_outputs(outputs)
+            merged = multi.merge_export_outputs(outputs)
             return EstimatorSpec(mode, predictions=predictions, export_outputs=merged)
         of_each = [spec.loss for spec in specs.values()]
-        total = weighted_sum(of_each, self._head_weights)
+        total = multi.weighted_sum(of_each, self._head_weights)
         loss = losses.regularized(total, regularization_losses)
         if mode == ModeKeys.EVAL:
             metrics = self._metric_ops(specs, regularization_losses)

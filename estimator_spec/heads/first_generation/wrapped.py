@@ -89,7 +89,6 @@ class WrappedHead(HeadV1):
 
     def create_loss(self, features: Any, mode: str, logits: Any, labels: Any) -> LossSpec:
         """Returns the losses of a batch; see `HeadV1.create_loss`."""
-        del mode
         logits = check_logits(logits, self.logits_dimension)
         batch = self._head.batch_losses(labels, logits, features)
         loss = tf1.losses.compute_weighted_loss(

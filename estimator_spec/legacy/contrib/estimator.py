@@ -13,24 +13,15 @@ from estimator_spec.core.driver.extenders import extend
 from estimator_spec.core.export.export_outputs import PredictOutput
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 from estimator_spec.heads.keys import PREDICT_SIGNATURE
+from estimator_spec.legacy.contrib.opt import WrappingOptimizer
 
-tf1 = tf.compat.v1
 
-
-class _ClippingOptimizer(tf1.train.Optimizer):
-    """Optimizer that clips gradients by their global norm and passes them to another one.
-
-    The other one creates the slot variables, so checkpoints don't depend on clipping.
-    """
+class _ClippingOptimizer(WrappingOptimizer):
+    """Optimizer that clips gradients by their global norm and passes them to another one."""
 
     def __init__(self, optimizer: Any, clip_norm: Any) -> None:
-        super().__init__(use_locking=False, name=f"Clipped{optimizer.get_name()}")
-        self._optimizer = optimizer
+        super().__init__(optimizer, f"Clipped{optimizer.get_name()}")
         self._clip_norm = clip_norm
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Computes gradients; see `tf.compat.v1.train.Optimizer`."""
-        return self._optimizer.compute_gradients(*args, **kwargs)
 
     def apply_gradients(
         self, grads_and_vars: Iterable[Any], global_step: Any = None, name: str | None = None
@@ -40,18 +31,6 @@ class _ClippingOptimizer(tf1.train.Optimizer):
         clipped, _ = tf.clip_by_global_norm(gradients, self._clip_norm)
         pairs = list(zip(clipped, variables, strict=True))
         return self._optimizer.apply_gradients(pairs, global_step, name)
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns a slot variable of the other optimizer."""
-        return self._optimizer.get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns the names of the other optimizer's slots."""
-        return self._optimizer.get_slot_names(*args, **kwargs)
-
-    def variables(self) -> Any:
-        """Returns the variables of the other optimizer."""
-        return self._optimizer.variables()
 
 
 def clip_gradients_by_norm(optimizer: Any, clip_norm: Any) -> Any:
@@ -166,15 +145,6 @@ def export_saved_model_for_mode(
     )
 
 
-def export_all_saved_models(
-    estimator: Estimator,
-    export_dir_base: Any,
-    input_receiver_fn_map: Mapping[str, Callable[[], Any]],
-    assets_extra: Mapping[str, str] | None = None,
-    as_text: bool = False,
-    checkpoint_path: str | None = None,
-) -> bytes:
+def export_all_saved_models(estimator: Estimator, *args: Any, **kwargs: Any) -> bytes:
     """Writes a SavedModel of several modes by `Estimator.experimental_export_all_saved_models`."""
-    return estimator.experimental_export_all_saved_models(
-        export_dir_base, input_receiver_fn_map, assets_extra, as_text, checkpoint_path
-    )
+    return estimator.experimental_export_all_saved_models(*args, **kwargs)

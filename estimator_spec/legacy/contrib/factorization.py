@@ -8,18 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.canned import kmeans, kmeans_model
-from estimator_spec.canned.kmeans_model import (
-    COSINE_DISTANCE as COSINE_DISTANCE,
-)
-from estimator_spec.canned.kmeans_model import (
-    KMEANS_PLUS_PLUS_INIT as KMEANS_PLUS_PLUS_INIT,
-)
-from estimator_spec.canned.kmeans_model import (
-    RANDOM_INIT as RANDOM_INIT,
-)
-from estimator_spec.canned.kmeans_model import (
-    SQUARED_EUCLIDEAN_DISTANCE as SQUARED_EUCLIDEAN_DISTANCE,
-)
+from estimator_spec.canned.kmeans_model import RANDOM_INIT, SQUARED_EUCLIDEAN_DISTANCE
 from estimator_spec.core.common import argument_rules
 
 

@@ -290,7 +290,38 @@ class LARSOptimizer(tf1.train.MomentumOptimizer):
         return self._apply_sparse(grad, var)
 
 
-class MovingAverageOptimizer(tf1.train.Optimizer):
+class WrappingOptimizer(tf1.train.Optimizer):
+    """Base of optimizers that do something beside the updates of another one.
+
+    The other one creates the slot variables, so checkpoints of both fit together.
+
+    Args:
+        optimizer: the other one.
+        name: name of this one.
+    """
+
+    def __init__(self, optimizer: Any, name: str) -> None:
+        super().__init__(use_locking=False, name=name)
+        self._optimizer = optimizer
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the other optimizer's gradients; see `tf.compat.v1.train.Optimizer`."""
+        return self._optimizer.compute_gradients(*args, **kwargs)
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns a slot variable of the other optimizer."""
+        return self._optimizer.get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the names of the other optimizer's slots."""
+        return self._optimizer.get_slot_names(*args, **kwargs)
+
+    def variables(self) -> Any:
+        """Returns the variables of the other optimizer."""
+        return self._optimizer.variables()
+
+
+class MovingAverageOptimizer(WrappingOptimizer):
     """Optimizer that also keeps moving averages of the variables that another one trains.
 
     A saver of `swapping_saver` stores the averages under the variables' names and the variables
@@ -311,15 +342,10 @@ class MovingAverageOptimizer(tf1.train.Optimizer):
         num_updates: Any = None,
         sequential_update: bool = True,
     ) -> None:
-        super().__init__(use_locking=False, name="MovingAverage")
-        self._optimizer = opt
+        super().__init__(opt, "MovingAverage")
         self._averages = tf1.train.ExponentialMovingAverage(average_decay, num_updates)
         self._is_sequential = sequential_update
         self._other_names: dict[str, str] | None = None
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns the wrapped optimizer's gradients; see `tf.compat.v1.train.Optimizer`."""
-        return self._optimizer.compute_gradients(*args, **kwargs)
 
     def apply_gradients(
         self, grads_and_vars: Any, global_step: Any = None, name: str | None = None
@@ -335,18 +361,6 @@ class MovingAverageOptimizer(tf1.train.Optimizer):
             names = variable.op.name, self._averages.average(variable).op.name
             self._other_names.update([names, names[::-1]])
         return tf.group(update, move_averages, name="train_with_avg")
-
-    def get_slot(self, var: Any, name: str) -> Any:
-        """Returns a slot of the wrapped optimizer."""
-        return self._optimizer.get_slot(var, name)
-
-    def get_slot_names(self) -> list[str]:
-        """Returns the names of the wrapped optimizer's slots."""
-        return self._optimizer.get_slot_names()
-
-    def variables(self) -> list[Any]:
-        """Returns the wrapped optimizer's variables."""
-        return self._optimizer.variables()
 
     def swapping_saver(
         self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any

@@ -72,7 +72,7 @@ def _wrong_tensorflow(found: Installation) -> Iterator[Misfit]:
         if (python.major, python.minor) >= (3, 14):
             cure = (
                 "No released TensorFlow has wheels for it: take Python 3.10 to 3.13, or see "
-                'README, "On a nightly build".'
+                'docs/status.md, "On a nightly build".'
             )
         text = f"TensorFlow isn't installed for Python {found.python}."
         yield Misfit(Level.PROBLEM, "tensorflow", text, cure)

@@ -9,13 +9,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from estimator_spec.legacy.migrate.handling import handling_of
 from estimator_spec.legacy.migrate.program import Binding, BoundUse, Form, ParsedModule, Unfollowed
 from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.migrate.rule import Replacement
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate, OldName, find
-from estimator_spec.legacy.program_source.places import Places
 
 # What `pip` installs for a library.
 _PACKAGES = {"tf_slim": "'tpu-columns[contrib]'", "tensorboard": "tensorboard"}
@@ -41,6 +39,11 @@ class Decisions:
     # Uses in spans that the edits of a rule replace.
     replaced: set[int] = field(default_factory=set)
 
+    @property
+    def gone(self) -> set[int]:
+        """Bindings whose import goes, or becomes another statement."""
+        return {*self.dropped, *self.renamed, *self.assigned}
+
 
 class Decider:
     """Decisions about the old names of a program.
@@ -55,19 +58,19 @@ class Decider:
     def __init__(
         self,
         program: ParsedModule,
-        tree: ast.Module,
         rules: Mapping[Fate, str],
         replacements: Sequence[tuple[str, Replacement]] = (),
     ) -> None:
         self._program = program
         self._rules = rules
         self._replacements = replacements
-        self._places = Places(program.source)
-        self._handling = handling_of(program, tree)
+        self._places = program.places
+        self._handling = program.handling
         self._plan = Decisions()
         self._missing: set[int] = set()  # bindings of imports that fail, as the program expects
-        self._annotations = _annotations(tree, self._places)
-        self._quoted = _quoted_names(tree)
+        annotations = _annotations(program.tree)
+        self._annotations = [self._places.span(each) for each in annotations]
+        self._quoted = _quoted_names(annotations)
         self._types: set[int] = set()  # bindings of classes that annotations name
         self._libraries: dict[str, dict[str, int]] = {}  # names by library, with an offset of each
         self._findings: set[Finding] = set()
@@ -107,11 +110,8 @@ class Decider:
         old = self._old_name(full)
         if old is None or old.fate in (Fate.PUBLIC, Fate.ON_TPU):
             return old
-        return (
-            None
-            if self._handling.handles_import(full, self._start(binding), binding.imported_from)
-            else old
-        )
+        start, module = self._start(binding), binding.imported_from
+        return None if self._handling.handles_import(full, start, module) else old
 
     def _is_missing(self, binding: Binding) -> bool:
         """Returns whether a statement binds nothing today, and the program handles that."""
@@ -284,27 +284,25 @@ class Decider:
             self._report_old_name(self._start(binding), binding.module, old, used=False)
 
 
-def _annotations(tree: ast.Module, places: Places) -> list[tuple[int, int]]:
-    """Returns the offsets of a program's annotations, and those after them."""
+def _annotations(tree: ast.Module) -> list[ast.expr]:
+    """Returns a program's annotations."""
     return [
-        places.span(each)
+        each
         for node in ast.walk(tree)
         for each in (getattr(node, "annotation", None), getattr(node, "returns", None))
         if isinstance(each, ast.expr)
     ]
 
 
-def _quoted_names(tree: ast.Module) -> frozenset[str]:
+def _quoted_names(annotations: Iterable[ast.expr]) -> frozenset[str]:
     """Returns the names in annotations that are strings."""
-    texts = [
-        inner.value
-        for node in ast.walk(tree)
-        for each in (getattr(node, "annotation", None), getattr(node, "returns", None))
-        if isinstance(each, ast.expr)
-        for inner in ast.walk(each)
+    return frozenset(
+        name
+        for annotation in annotations
+        for inner in ast.walk(annotation)
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
-    ]
-    return frozenset(name for text in texts for name in _IDENTIFIER.findall(text))
+        for name in _IDENTIFIER.findall(inner.value)
+    )
 
 
 def _at_home(old: OldName) -> OldName:

@@ -100,7 +100,7 @@ def read(tree: SourceTree, call: ast.Call) -> LiteralSpec | None:
     """Returns the contents of a call of `EmbeddingConfigSpec`, or None if they aren't literals."""
     try:
         return _SpecReader(tree).spec(call)
-    except (_OtherError, ValueError, TypeError, SyntaxError):
+    except (_OtherError, KeyError, ValueError, TypeError, SyntaxError):
         return None
 
 
@@ -136,18 +136,23 @@ class _SpecReader:
         return _make_table(values, values["vocabulary_size"])
 
     def _read_column(self, node: ast.expr, found: LiteralSpec) -> None:
-        name, (given, values) = self._column(node)
-        if name == "embedding_column":
-            columns = [given["categorical_column"]]
-            lengths = [values.pop("max_sequence_length", 0)]
+        """Adds the table and features of a column, or of columns that share a table."""
+        if isinstance(node, ast.Starred):
+            call = self._call(node.value, "tpu_columns.shared_embedding_columns")
+            given = self._arguments(call, _SHARED)
+            columns = list(self._elements(given.pop("categorical_columns")))
         else:
-            columns = list(self._elements(given["categorical_columns"]))
-            lengths = values.pop("max_sequence_lengths", None) or [0] * len(columns)
+            given = self._arguments(self._call(node, "tpu_columns.embedding_column"), _COLUMN)
+            columns = [given.pop("categorical_column")]
+        values = {name: self._literal(value) for name, value in given.items()}
         read = [self._identity(column) for column in columns]
         keys = [key for key, _ in read]
-        collection = values.pop("shared_embedding_collection_name", None)
-        shared = collection or f"{'_'.join(sorted(keys))}_shared_embedding"
-        table = f"tbl_{keys[0] if name == 'embedding_column' else shared}"
+        if isinstance(node, ast.Starred):
+            collection = values.get("shared_embedding_collection_name")
+            table = f"tbl_{collection or '_'.join(sorted(keys)) + '_shared_embedding'}"
+            lengths = values.get("max_sequence_lengths") or [0] * len(columns)
+        else:
+            table, lengths = f"tbl_{keys[0]}", [values.get("max_sequence_length", 0)]
         if table in found.tables or set(keys) & set(found.features) or len(lengths) != len(keys):
             raise _OtherError
         (rows,) = {rows for _, rows in read}
@@ -155,32 +160,17 @@ class _SpecReader:
         for key, steps in zip(keys, lengths, strict=True):
             found.features[key] = LiteralFeature(table, steps)
 
-    def _column(self, node: ast.expr) -> tuple[str, tuple[dict[str, ast.expr], dict[str, Any]]]:
-        """Returns the function of a column, its arguments, and those that must be literals."""
-        name = "embedding_column"
-        names, first = _COLUMN, "categorical_column"
-        if isinstance(node, ast.Starred):
-            node, name = node.value, "shared_embedding_columns"
-            names, first = _SHARED, "categorical_columns"
-        given = self._arguments(self._call(node, f"tpu_columns.{name}"), names)
-        values = {key: self._literal(value) for key, value in given.items() if key != first}
-        return name, (given, values)
-
     def _identity(self, node: ast.expr) -> tuple[str, int]:
-        call = self._tree.value_of(node)
-        if not isinstance(call, ast.Call):
-            raise _OtherError
-        module, _, name = self._tree.name_of(call.func).rpartition(".")
+        called, call = self._called(node)
+        module, _, name = called.rpartition(".")
         if module not in _FEATURE_COLUMNS or not name.endswith("categorical_column_with_identity"):
             raise _OtherError
         values = self._literals(call, _IDENTITY)
         return values["key"], values["num_buckets"]
 
     def _optimizer(self, node: ast.expr | None) -> LiteralOptimizer:
-        call = None if node is None else self._tree.value_of(node)
-        if not isinstance(call, ast.Call):
-            raise _OtherError
-        module, _, kind = self._tree.name_of(call.func).rpartition(".")
+        called, call = self._called(node)
+        module, _, kind = called.rpartition(".")
         if module != "estimator_spec" or kind not in _OPTIMIZERS:
             raise _OtherError
         values = self._literals(call, _OPTIMIZERS[kind])
@@ -190,10 +180,17 @@ class _SpecReader:
 
     def _call(self, node: ast.expr, name: str) -> ast.Call:
         """Returns the call of a function that an expression is."""
-        call = self._tree.value_of(node)
-        if not isinstance(call, ast.Call) or self._tree.name_of(call.func) != name:
+        called, call = self._called(node)
+        if called != name:
             raise _OtherError
         return call
+
+    def _called(self, node: ast.expr | None) -> tuple[str, ast.Call]:
+        """Returns the full name of the function that an expression calls, and the call."""
+        call = None if node is None else self._tree.value_of(node)
+        if not isinstance(call, ast.Call):
+            raise _OtherError
+        return self._tree.name_of(call.func), call
 
     def _literals(self, call: ast.Call, names: _Names) -> dict[str, Any]:
         given = self._arguments(call, names)

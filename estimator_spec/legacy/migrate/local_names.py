@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from estimator_spec.legacy.migrate.program import Binding, Form, ParsedModule
 from estimator_spec.legacy.program_source.places import Places
+from estimator_spec.legacy.program_source.scopes import names_bound_by
 
 TF1 = "tensorflow.compat.v1"
 
@@ -117,24 +119,11 @@ class LocalNames:
 
 def other_imports(tree: ast.Module, in_source: Places) -> dict[str, int]:
     """Returns the names that `import name` alone binds, for the whole module, with its offset."""
-    found = {
+    times_bound = Counter(name for node in ast.walk(tree) for name in names_bound_by(node))
+    return {
         alias.name: in_source.span(node)[0]
         for node in tree.body
         if isinstance(node, ast.Import)
         for alias in node.names
-        if alias.asname is None and "." not in alias.name
+        if alias.asname is None and times_bound[alias.name] == 1
     }
-    imported = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.alias):
-            name = (node.asname or node.name).split(".")[0]
-            if name in imported or node.asname:
-                found.pop(name, None)
-            imported.add(name)
-        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.pop(node.id, None)
-        elif isinstance(node, ast.arg):
-            found.pop(node.arg, None)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.pop(node.name, None)
-    return found

@@ -42,32 +42,28 @@ class InsertionPlace:
 
 
 class ImportPlacement:
-    """Places in a source.
+    """Places of a source where new statements can be inserted.
 
     Args:
-        source: the source.
+        places: those of the source.
         tree: its syntax tree.
         imports: offsets of statements that import what the new imports have to precede.
+
+    Attributes:
+        first: the place of new imports, before the first of the given ones.
+        later: the place after the imports that follow.
     """
 
-    def __init__(self, source: str, tree: ast.Module, imports: Iterable[int]) -> None:
-        self._source = source
-        self._places = places = Places(source)
+    def __init__(self, places: Places, tree: ast.Module, imports: Iterable[int]) -> None:
+        self._source = places.source
+        self._places = places
         self._statements = [(places.statement(node), places.span(node)[1]) for node in tree.body]
         kinds = [_kind(node, position) for position, node in enumerate(tree.body)]
         start = _after(kinds, 0, "docstring", "future")
         first = min(map(self._number_at, imports), default=start)
         later = _after(kinds, first, "import")
-        self._first = self._before(first, start)
-        self._later = self._first if later == first else self._behind(later)
-
-    def for_imports(self) -> InsertionPlace:
-        """Returns the place of new imports: before the first of the given ones."""
-        return self._first
-
-    def after_imports(self) -> InsertionPlace:
-        """Returns the place after the imports that follow."""
-        return self._later
+        self.first = self._before(first, start)
+        self.later = self.first if later == first else self._behind(later)
 
     def texts(self, first: Sequence[str], later: Sequence[str]) -> Iterator[tuple[int, str]]:
         """Yields what to insert, and where.
@@ -76,10 +72,10 @@ class ImportPlacement:
             first: statements for the first place, each of one line.
             later: statements for the place after the imports.
         """
-        at, after = self._first.offset, self._later.offset
+        at, after = self.first.offset, self.later.offset
         is_before_definition = self._source.startswith(("def ", "class ", "@", "async "), at)
         gap = "\n\n" if is_before_definition else ""
-        text = self._first.text(self._source[:at], first) if first else ""
+        text = self.first.text(self._source[:at], first) if first else ""
         preceding = self._source[:after]
         if after != at or not later:
             text += gap if first else ""
@@ -89,7 +85,7 @@ class ImportPlacement:
         if first:
             yield at, text
         if later:
-            yield after, self._later.text(preceding, later, apart=True) + gap
+            yield after, self.later.text(preceding, later, apart=True) + gap
 
     def _number_at(self, offset: int) -> int:
         """Returns the number of the module's statement that has an offset."""

@@ -7,9 +7,13 @@ import ast
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from estimator_spec.legacy import old_names
+from estimator_spec.legacy.handling import Handling
 from estimator_spec.legacy.program_source.names import ROOTS as ROOTS
+from estimator_spec.legacy.program_source.places import Places
 
 NO_LITERAL = object()
 
@@ -42,6 +46,7 @@ class Statement:
         indent: the white space before it.
         is_alone: no other statement is on its lines.
         block: number of the block that it is in; 0 is the module.
+        block_size: number of statements in it; 0 for the module, which may have none left.
     """
 
     start: int
@@ -49,6 +54,7 @@ class Statement:
     indent: str
     is_alone: bool
     block: int
+    block_size: int
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class BoundUse:
         names: for each of the bindings, the full dotted name of the expression.
         start: offset of the first character.
         ends: offsets after the first name, and after each attribute.
-        in_function: it is evaluated when a function runs.
+        node: its node in the syntax tree.
         statement: offset of the statement or clause that it is in.
         is_plain: it has no parentheses and no comments inside, so that a part can be replaced.
         quote: quotation mark of strings in its place, other than that of an f-string around it.
@@ -104,7 +110,7 @@ class BoundUse:
     names: tuple[str, ...]
     start: int
     ends: tuple[int, ...]
-    in_function: bool
+    node: ast.AST
     statement: int
     is_plain: bool = True
     quote: str = '"'
@@ -138,7 +144,7 @@ class FollowedCall:
         end: offset after the closing parenthesis.
         line_of: offset of the method's name, which a report names.
         arguments: the arguments.
-        in_function: it runs when a function runs.
+        node: its node in the syntax tree.
     """
 
     use: int | None
@@ -147,7 +153,7 @@ class FollowedCall:
     end: int
     line_of: int
     arguments: tuple[Argument, ...]
-    in_function: bool
+    node: ast.Call
 
     def argument(self, position: int, keyword: str) -> Argument | None:
         """Returns an argument by position or keyword; None if the call doesn't show it."""
@@ -220,6 +226,22 @@ class ParsedModule:
     mains: Mapping[ModuleApi, tuple[str, ...]] = field(default_factory=dict)
     starts: bool = True
     left: frozenset[str] = frozenset()
+
+    @cached_property
+    def places(self) -> Places:
+        """Lines and columns of the offsets in the source, and offsets of the tree's nodes."""
+        return Places(self.source)
+
+    @cached_property
+    def handling(self) -> Handling:
+        """The code for missing names; places are offsets in the source."""
+        names = {use.node: use.names[0] for use in self.uses}
+
+        def is_there(full: str) -> bool:
+            # Of a removed module the migrated program has the restored names.
+            return old_names.find(full.rpartition(".")[0], False) is not None
+
+        return Handling(self.tree, lambda node: names.get(node, ""), is_there, self.places.span)
 
     def import_of(self, binding: int) -> int:
         """Returns the index of the import that a binding, or what it is an alias of, is one of."""

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from estimator_spec.legacy import program_api, program_names
 from estimator_spec.legacy.migrate.program import ModuleApi
 from estimator_spec.legacy.program_source import program_files
-from estimator_spec.legacy.program_source.modules import Modules, Recorded, Summary
-from estimator_spec.legacy.program_source.names import ModuleNames
+from estimator_spec.legacy.program_source.modules import Modules, Summary
+from estimator_spec.legacy.program_source.names import ModuleNames, Recorded
 from estimator_spec.legacy.program_source.program_files import Sources, StartedProgram
 
 _EAGER = ("tensorflow.enable_eager_execution", "tensorflow.enable_v2_behavior")
@@ -119,9 +119,8 @@ class Programs:
         return file.tests_name or (file.does_something and path not in imported)
 
     def _api(self, files: Iterable[str]) -> ModuleApi:
-        return (
-            ModuleApi.TF1 if any(self._files[path].is_of_tf1 for path in files) else ModuleApi.TF2
-        )
+        is_of_tf1 = any(self._files[path].is_of_tf1 for path in files)
+        return ModuleApi.TF1 if is_of_tf1 else ModuleApi.TF2
 
     def place(self, path: str) -> ProgramPlace:
         """Returns the place of a file."""

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from estimator_spec.legacy import old_names, program_api, tensorflow_names, unsupported_names
 from estimator_spec.legacy.migrate.edits import Edit, old_offset
-from estimator_spec.legacy.migrate.handling import handling_of
 from estimator_spec.legacy.migrate.program import Form, ModuleApi, ParsedModule
 from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.migrate.rules import tf1_arguments
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate
-from estimator_spec.legacy.program_source.expressions import last_name
+from estimator_spec.legacy.program_source.expressions import last_name, split_attributes
 from estimator_spec.legacy.program_source.places import Places
 
 NAME = "remaining-names"
@@ -71,7 +70,7 @@ def _is_about(text: str, name: str) -> bool:
 def _find(program: ParsedModule, api: ModuleApi) -> Iterator[tuple[int, str, str]]:
     """Yields offset and full name of each name that is missing, and what is known of it."""
     tree = program.tree
-    handling = handling_of(program, tree)
+    handling = program.handling
     for binding in program.bindings:
         start = program.statements[binding.statement].start
         if binding.form in (Form.IMPORT, Form.FROM, Form.STAR):
@@ -102,10 +101,9 @@ def _find(program: ParsedModule, api: ModuleApi) -> Iterator[tuple[int, str, str
             yield each.offset, each.name, f"may be read here. {old.advice}"
     for call, _, argument in tf1_arguments.renamed(program):
         yield call.line_of, program.name_of(call), argument.reason
-    places = Places(program.source)
     for node, name in _restored(tree):
         if _is_stand_in(name):
-            offset, _ = places.span(node)
+            offset, _ = program.places.span(node)
             advice = unsupported_names.advice(*name.rpartition(".")[::2])
             # The rule's words: a marker of it stands above the line already.
             yield offset, canonical(name), f"isn't restored: it can be imported, not used. {advice}"
@@ -167,10 +165,8 @@ def _restored(tree: ast.Module) -> Iterator[tuple[ast.expr, str]]:
 
 def _restored_name(node: ast.expr, variables: dict[str, str]) -> str | None:
     """Returns the old name that an expression stands for, or None."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.insert(0, node.attr)
-        node = node.value
+    node, attributes = split_attributes(node)
+    parts = [each.attr for each in attributes]
     if isinstance(node, ast.Name) and node.id in variables:
         return ".".join([variables[node.id], *parts])
     if isinstance(node, ast.Call) and last_name(node.func) == "restored" and node.args:

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from estimator_spec.legacy.migrate.decisions import Decider, Decisions
 from estimator_spec.legacy.migrate.edits import Edit
@@ -16,13 +16,13 @@ from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.migrate.rule import AddedCall, Replacement
 from estimator_spec.legacy.module_spellings import canonical
 from estimator_spec.legacy.old_names import Fate
-from estimator_spec.legacy.program_source.places import Places
 
 
+@dataclass
 class Rewriter:
     """Edits of a program's old names.
 
-    Args:
+    Attributes:
         program: the program.
         written: the same, with its bindings as they will be: `tensorflow` or TensorFlow 1's API.
         rules: name of the rule for each kind of name; others are left alone.
@@ -31,32 +31,20 @@ class Rewriter:
         replacements: edits of expressions, each with the name of its rule.
     """
 
-    def __init__(
-        self,
-        program: ParsedModule,
-        written: ParsedModule,
-        rules: Mapping[Fate, str],
-        tf1: Collection[int] = frozenset(),
-        added: Sequence[tuple[str, AddedCall]] = (),
-        replacements: Sequence[tuple[str, Replacement]] = (),
-    ) -> None:
-        self._program = program
-        self._written = written
-        self._rules = rules
-        self._tf1 = tf1
-        self._added = added
-        self._replacements = replacements
-        self._places = Places(program.source)
-        self._tree = program.tree
-        self._plan = Decisions()
+    program: ParsedModule
+    written: ParsedModule
+    rules: Mapping[Fate, str]
+    tf1: Collection[int] = frozenset()
+    added: Sequence[tuple[str, AddedCall]] = ()
+    replacements: Sequence[tuple[str, Replacement]] = ()
+    _plan: Decisions = field(init=False, default_factory=Decisions)
 
     def run(self) -> tuple[tuple[Edit, ...], tuple[Finding, ...]]:
         """Returns the edits, and findings about old names that remain or lead to stand-ins."""
-        decider = Decider(self._program, self._tree, self._rules, self._replacements)
-        plan, findings = decider.decide()
-        self._plan = plan
-        gone = {*plan.dropped, *plan.renamed, *plan.assigned}
-        local_names = LocalNames(self._written, gone, other_imports(self._tree, self._places))
+        decider = Decider(self.program, self.rules, self.replacements)
+        self._plan, findings = decider.decide()
+        others = other_imports(self.program.tree, self.program.places)
+        local_names = LocalNames(self.written, self._plan.gone, others)
         edits = [
             *self._rule_edits(local_names),
             *self._use_edits(local_names),
@@ -67,59 +55,55 @@ class Rewriter:
 
     def _new_statements(self, local_names: LocalNames, rule_of_imports: str) -> Iterator[Edit]:
         """Yields the added imports and statements."""
-        source, statements = self._program.source, self._program.statements
-        bindings = [each for each in self._program.bindings if each.form is not Form.ALIAS]
+        statements = self.program.statements
+        bindings = [each for each in self.program.bindings if each.form is not Form.ALIAS]
         offsets = [statements[each.statement].start for each in bindings]
-        placement = ImportPlacement(source, self._tree, offsets)
+        placement = ImportPlacement(self.program.places, self.program.tree, offsets)
         first: list[str] = []
         later: list[str] = []
-        for _, statement in self._added:
-            place = placement.for_imports() if statement.first else placement.after_imports()
+        for _, statement in self.added:
+            place = placement.first if statement.first else placement.later
             line = f"{local_names.spell(statement.module, statement.name, place.offset)}()"
             (first if statement.first else later).append(line)
-        rule = rule_of_imports or next((rule for rule, _ in self._added), "")
+        rule = rule_of_imports or next((rule for rule, _ in self.added), "")
         for at, text in placement.texts([*local_names.imports(), *first], later):
             yield Edit(at, at, text, rule)
 
     def _rule_edits(self, local_names: LocalNames) -> Iterator[Edit]:
-        for rule, edit in self._replacements:
+        for rule, edit in self.replacements:
             spell = functools.partial(local_names.spell, at=edit.start)
             yield Edit(edit.start, edit.end, edit.text(spell), rule)
 
     def _use_edits(self, local_names: LocalNames) -> Iterator[Edit]:
-        gone = {
-            statement
-            for index, binding in enumerate(self._program.bindings)
-            if index in self._plan.dropped and binding.form is Form.ALIAS
-            for statement in [self._program.statements[binding.statement]]
-        }
-        for index, use in enumerate(self._program.uses):
+        dropped = [self.program.bindings[index] for index in self._plan.dropped]
+        aliases = [each.statement for each in dropped if each.form is Form.ALIAS]
+        gone = [self.program.statements[index] for index in aliases]
+        for index, use in enumerate(self.program.uses):
             if any(statement.start <= use.start < statement.end for statement in gone):
                 continue
             if index in self._plan.public:
                 end, old = self._plan.public[index]
                 text = local_names.spell(old.module, old.name, use.start, self._root(use))
-                yield Edit(use.start, end, text, self._rules[old.fate])
+                yield Edit(use.start, end, text, self.rules[old.fate])
             elif index in self._plan.restored:
                 end, full, old = self._plan.restored[index]
                 text = _restored(full, local_names, use.start, use.quote)
-                yield Edit(use.start, end, text, self._rules[old.fate])
+                yield Edit(use.start, end, text, self.rules[old.fate])
 
     def _root(self, use: BoundUse) -> Binding | None:
         """Returns the binding of a use, if it has one that stays."""
-        binding = self._written.bindings[use.bindings[0]]
-        gone = {*self._plan.dropped, *self._plan.assigned, *self._plan.renamed}
-        return binding if len(use.bindings) == 1 and use.bindings[0] not in gone else None
+        binding = self.written.bindings[use.bindings[0]]
+        is_one = len(use.bindings) == 1
+        return binding if is_one and use.bindings[0] not in self._plan.gone else None
 
     def _statement_edits(self, local_names: LocalNames) -> Iterator[Edit]:
         """Yields edits of imports and aliases; a block that would be empty gets a `pass`."""
-        program, plan = self._program, self._plan
-        changed = {*plan.dropped, *plan.renamed, *plan.assigned, *plan.loaded, *self._tf1}
+        program, plan = self.program, self._plan
+        changed = {*plan.gone, *plan.loaded, *self.tf1}
         changed = {index for index in changed if program.bindings[index].form is not Form.OWN}
         by_statement: dict[int, list[int]] = {}
         for index, binding in enumerate(program.bindings):
             by_statement.setdefault(binding.statement, []).append(index)
-        sizes = _block_sizes(self._tree)
         removed: dict[int, int] = {}
         for number, indices in by_statement.items():
             if not changed.intersection(indices):
@@ -134,29 +118,29 @@ class Rewriter:
                 separator = f"\n{statement.indent}" if statement.is_alone else "; "
                 yield Edit(statement.start, statement.end, separator.join(lines), rule)
                 continue
-            line, _ = self._places.position(statement.start)
             removed[statement.block] = removed.get(statement.block, 0) + 1
-            if not statement.is_alone or removed[statement.block] == sizes.get(line, 0):
+            if not statement.is_alone or removed[statement.block] == statement.block_size:
                 yield Edit(statement.start, statement.end, "pass", rule)
                 continue
-            last, _ = self._places.position(statement.end)
-            start, end = map(self._places.start_of_line, (line, last + 1))
+            first, _ = program.places.position(statement.start)
+            last, _ = program.places.position(statement.end)
+            start, end = map(program.places.start_of_line, (first, last + 1))
             yield Edit(start, end, "", rule)
 
     def _rule_of(self, index: int) -> str:
-        if index in self._tf1:
+        if index in self.tf1:
             return "tf1-api"
         for decided in (self._plan.renamed, self._plan.assigned):
             if index in decided:
-                return self._rules[decided[index].fate]
-        return self._rules.get(Fate.PUBLIC, "")
+                return self.rules[decided[index].fate]
+        return self.rules.get(Fate.PUBLIC, "")
 
     def _import_lines(self, indices: list[int], local_names: LocalNames) -> list[str]:
         """Returns the statements in place of an import; none if it isn't needed."""
         lines, kept = [], []
-        start = self._program.statements[self._program.bindings[indices[0]].statement].start
+        start = self.program.statements[self.program.bindings[indices[0]].statement].start
         for index in indices:
-            binding = self._program.bindings[index]
+            binding = self.program.bindings[index]
             if index in self._plan.dropped or binding.form is Form.OWN:
                 continue
             if index in self._plan.renamed:
@@ -165,8 +149,8 @@ class Rewriter:
                 lines.append(f"from {old.module} import {old.name}{alias}")
             elif index in self._plan.assigned:
                 lines.append(f"{binding.local} = {_restored(binding.full, local_names, start)}")
-            elif index in self._tf1 or index in self._plan.loaded:
-                is_tf1 = index in self._tf1
+            elif index in self.tf1 or index in self._plan.loaded:
+                is_tf1 = index in self.tf1
                 lines.append(_tf1_import(binding) if is_tf1 else f"import {binding.local}")
                 if index in self._plan.effects:
                     lines.append(_restored(binding.module, local_names, start))
@@ -178,7 +162,7 @@ class Rewriter:
                 name = binding.full.rpartition(".")[2]
                 kept.append(name if name == binding.local else f"{name} as {binding.local}")
         if kept:
-            module = self._program.bindings[indices[0]].module
+            module = self.program.bindings[indices[0]].module
             lines.insert(0, f"from {module} import {', '.join(kept)}")
         return lines
 
@@ -199,23 +183,12 @@ def _tf1_import(binding: Binding) -> str:
     return f"from tensorflow.compat.v1 import {name}{alias}"
 
 
-def _block_sizes(tree: ast.Module) -> dict[int, int]:
-    """Returns the number of statements in the block of each statement, by its first line."""
-    sizes: dict[int, int] = {}
-    for node in ast.walk(tree):
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(node, name, None)
-            if isinstance(block, list) and not isinstance(node, ast.Module):
-                sizes.update({statement.lineno: len(block) for statement in block})
-    return sizes
-
-
 _MARKER = "# TODO(migrate): "
 
 
 def markers(program: ParsedModule, findings: Iterable[Finding]) -> Iterator[Edit]:
     """Yields comments above the statements with old names that a person has to look at."""
-    places = Places(program.source)
+    places = program.places
     starts = [use.statement for use in program.uses]
     starts += [statement.start for statement in program.statements]
     seen = set()

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
 from estimator_spec.legacy.migrate.results import Finding, Subject
 from estimator_spec.legacy.old_names import Fate, present_name
-from estimator_spec.legacy.program_source.places import Places
 
 
 class MigrationTarget(enum.Enum):
@@ -68,6 +67,10 @@ def fixed(text: str) -> Callable[[Spell], str]:
     return lambda spell: text
 
 
+# Yields the offset and the reason of each line of the report.
+FindPlaces = Callable[[ParsedModule, MigrationTarget], Iterable[tuple[int, str]]]
+
+
 @dataclass(frozen=True)
 class MigrationRule:
     """A rule of a migration.
@@ -91,16 +94,21 @@ class MigrationRule:
     fates: frozenset[Fate] = frozenset()
     adds: Callable[[ParsedModule, MigrationTarget], Iterable[AddedCall]] = _nothing
     edits: Callable[[ParsedModule, MigrationTarget], Iterable[Replacement]] = _nothing
-    places: Callable[[ParsedModule, MigrationTarget], Iterable[tuple[int, str]]] = _nothing
+    places: FindPlaces = _nothing
     kind: Subject = Subject.NUMERIC
 
     def findings(self, program: ParsedModule, target: MigrationTarget) -> Iterator[Finding]:
         """Yields the lines of the report on a program."""
-        places = list(self.places(program, target))
-        if places:
-            in_source = Places(program.source)
-        for offset, reason in places:
-            yield Finding(*in_source.position(offset), self.name, reason, self.guide, self.kind)
+        for offset, reason in self.places(program, target):
+            place = program.places.position(offset)
+            yield Finding(*place, self.name, reason, self.guide, self.kind)
+
+
+def report(
+    name: str, summary: str, guide: str, targets: frozenset[MigrationTarget] = EVERY_TARGET
+) -> Callable[[FindPlaces], MigrationRule]:
+    """Returns a decorator that makes a rule of the report of a function, which finds its places."""
+    return lambda places: MigrationRule(name, f"report: {summary}", guide, targets, places=places)
 
 
 def calls_of_ours(program: ParsedModule, *names: str) -> Iterator[FollowedCall]:

@@ -20,6 +20,7 @@ from estimator_spec.legacy.migrate.programs import Programs
 from estimator_spec.legacy.migrate.results import Changed, Failed, Result, Skipped, Unchanged
 from estimator_spec.legacy.migrate.syntax import SourceError
 from estimator_spec.legacy.program_source import syntax_advice
+from estimator_spec.legacy.program_source.expressions import last_name, split_attributes
 from estimator_spec.legacy.program_source.program_files import Sources
 
 
@@ -32,17 +33,14 @@ def migrate_file(path: str, options: MigrationOptions) -> Result:
     if migration.SKIP in source:
         return Skipped(path, f"it has the comment `{migration.SKIP}`")
     try:
-        if path.endswith(".ipynb"):
-            try:
-                done = notebooks.migrate_notebook(source, options)
-            except notebook_text.OtherLanguageError as error:
-                return Skipped(path, str(error))
-            except notebook_text.NotebookError as error:
-                return Failed(path, str(error))
-        else:
-            done = migration.migrate(source, options)
+        migrate = notebooks.migrate_notebook if path.endswith(".ipynb") else migration.migrate
+        done = migrate(source, options)
+    except notebook_text.OtherLanguageError as error:
+        return Skipped(path, str(error))
+    except notebook_text.NotebookError as error:
+        return Failed(path, str(error))
     except SourceError as error:
-        return Failed(path, _reason(path, source, error))
+        return Failed(path, _reason(path, error))
     except Exception as error:  # A fault of a rule must not end the run of the other files.
         return Failed(path, f"a rule failed, please report it: {type(error).__name__}: {error}")
     if done.source == source:
@@ -50,16 +48,12 @@ def migrate_file(path: str, options: MigrationOptions) -> Result:
     return Changed(path, source, done.source, done.rewrites, done.findings)
 
 
-def _reason(path: str, source: str, error: SourceError) -> str:
+def _reason(path: str, error: SourceError) -> str:
     """Returns why a module can't be parsed: the line, and the next step."""
-    try:
-        ast.parse(source)
-    except SyntaxError as found:
-        explained = syntax_advice.explain(found, path)
-        return f"isn't Python 3, line {found.lineno or 1}: {explained}"
-    except (ValueError, RecursionError):
-        pass
-    return f"isn't Python 3: {error}"
+    found = error.__cause__
+    if not isinstance(found, SyntaxError):
+        return f"isn't Python 3: {error}"
+    return f"isn't Python 3, line {found.lineno or 1}: {syntax_advice.explain(found, path)}"
 
 
 def imported_names(paths: Sequence[str], sources: Sources) -> frozenset[str]:
@@ -89,10 +83,8 @@ def imported_names(paths: Sequence[str], sources: Sources) -> frozenset[str]:
                 modules.update(alias.asname or alias.name.split(".")[0] for alias in names)
         for node in nodes:
             if isinstance(node, ast.Attribute):
-                value: ast.expr = node
-                while isinstance(value, ast.Attribute):
-                    value = value.value
-                if isinstance(value, ast.Name) and value.id in modules:
+                root, _ = split_attributes(node)
+                if last_name(root) in modules:
                     found.add(node.attr)
     return frozenset(found)
 

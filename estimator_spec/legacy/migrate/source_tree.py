@@ -6,9 +6,8 @@ from __future__ import annotations
 import ast
 from functools import cached_property
 
-from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
+from estimator_spec.legacy.migrate.program import ParsedModule
 from estimator_spec.legacy.old_names import present_name
-from estimator_spec.legacy.program_source.places import Places
 from estimator_spec.legacy.program_source.scopes import names_bound_by
 
 
@@ -16,13 +15,9 @@ class SourceTree:
     """The syntax tree of a program."""
 
     def __init__(self, program: ParsedModule) -> None:
-        self._places = Places(program.source)
+        self._places = program.places
         self._tree = program.tree
-        self._uses = {
-            (use.start, use.ends[-1]): use.names[0]
-            for use in program.uses
-            if len(set(use.names)) == 1
-        }
+        self._uses = {use.node: use.names[0] for use in program.uses if len(set(use.names)) == 1}
 
     @cached_property
     def _parents(self) -> dict[ast.AST, ast.AST]:
@@ -47,21 +42,9 @@ class SourceTree:
         """Returns the offsets of a node's first character and after its last."""
         return self._places.span(node)
 
-    def find(self, call: FollowedCall) -> ast.Call | None:
-        """Returns the node of a call."""
-        line, _ = self._places.position(call.start)
-        for node in ast.walk(self._tree):
-            if not isinstance(node, ast.Call) or node.lineno > line:
-                continue
-            if self.span(node) == (call.start, call.end):
-                return node
-        return None
-
     def name_of(self, node: ast.expr) -> str:
         """Returns the present full name of an expression `name.attribute…`, or ''."""
-        if not isinstance(node, ast.Name | ast.Attribute):
-            return ""
-        full = self._uses.get(self.span(node), "")
+        full = self._uses.get(node, "")
         return present_name(full) if full else ""
 
     def parent(self, node: ast.AST) -> ast.AST:

@@ -47,12 +47,10 @@ _SAME_OPTIMIZERS = {
 
 def find(program: ParsedModule, target: MigrationTarget) -> Iterator[SpecCall]:
     """Yields the specs of a program, except for those that it converts itself."""
-    calls = list(calls_of_ours(program, "EmbeddingConfigSpec"))
-    tree = SourceTree(program) if calls else None
-    for call in calls:
-        assert tree is not None
-        node = tree.find(call)
-        if node is None or _is_argument(tree, node):
+    tree = SourceTree(program)
+    for call in calls_of_ours(program, "EmbeddingConfigSpec"):
+        node = call.node
+        if _is_argument(tree, node):
             continue
         statement = _statement(program, tree, node)
         reader = ""

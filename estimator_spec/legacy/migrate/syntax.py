@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from estimator_spec.legacy import program_api
@@ -64,7 +64,7 @@ def parse(
         tree = places.parse(source)
         names = flow.read(tree, neighbours)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise SourceError(str(error)) from None
+        raise SourceError(str(error)) from error
     if api is None:
         api = ModuleApi.TF1 if program_api.is_of_tf1(names) else ModuleApi.TF2
     return dataclasses.replace(_Maker(source, names).program(), api=api)
@@ -104,7 +104,8 @@ class _Maker:
             else:
                 index[chain.nodes[-1]] = len(uses)
                 uses.append(use)
-        mixed = self._mixed(rest)
+        # Bindings that a name may have in expressions that may be something else.
+        mixed = {chain: self._full_names(chain) for chain in rest}
         finder = unfollowed.UnfollowedFinder(self._names, self._places, self._bindings)
         known = self._names.harmless | followed
         return ParsedModule(
@@ -113,10 +114,10 @@ class _Maker:
             tuple(self._bindings),
             tuple(uses),
             tuple(self._calls(index)),
-            frozenset(binding for bindings in mixed.values() for binding in bindings),
+            frozenset(binding for found in mixed.values() for _, binding in found),
             self._other_names(),
             frozenset(_exported(self._names.tree)),
-            tuple(self._unfollowed(finder, rest, known, uses, index)),
+            tuple(self._unfollowed(finder, mixed, known, uses, index)),
             finder.reads_by_strings(),
             self._names.tree,
         )
@@ -135,7 +136,8 @@ class _Maker:
             for pair in itertools.pairwise(siblings[max(at - 1, 0) : at + 2])
         )
         indent = "" if before.strip() else before
-        self._statements.append(Statement(start, end, indent, is_alone, block))
+        block_size = len(siblings) if block else 0
+        self._statements.append(Statement(start, end, indent, is_alone, block, block_size))
         self._of_statement[node] = len(self._statements) - 1
         return len(self._statements) - 1
 
@@ -283,37 +285,32 @@ class _Maker:
             tuple(meaning.value.full for meaning in meanings),
             start,
             ends,
-            chain.in_function,
+            chain.nodes[-1],
             self._places.statement(chain.statement),
             not any(mark in self._source[start : ends[-1]] for mark in "()#"),
             quote,
         )
 
-    def _mixed(self, rest: Iterable[Chain]) -> dict[Chain, list[int]]:
-        """Returns the bindings that a name may have in expressions that may be something else."""
-        found: dict[Chain, list[int]] = {}
-        for chain in rest:
-            meanings, _ = self._meanings[chain]
-            bindings = [self._binding_of(meaning, chain) for meaning in meanings]
-            found[chain] = [index for index in bindings if index is not None]
-        return found
+    def _full_names(self, chain: Chain) -> list[tuple[str, int]]:
+        """Returns the full names that an expression may have, each with a binding of its name."""
+        meanings, _ = self._meanings[chain]
+        found = [(meaning.value.full, self._binding_of(meaning, chain)) for meaning in meanings]
+        return [(full, index) for full, index in found if index is not None]
 
     def _unfollowed(
         self,
         finder: unfollowed.UnfollowedFinder,
-        rest: Iterable[Chain],
+        mixed: Mapping[Chain, list[tuple[str, int]]],
         known: set[ast.AST],
         uses: list[BoundUse],
         index: dict[ast.AST, int],
     ) -> Iterator[Unfollowed]:
         """Yields the places where old names may be read in a way that isn't followed."""
         yield from finder.passed_on(uses[at] for node, at in index.items() if node not in known)
-        for chain in rest:
+        for chain, found in mixed.items():
             if any(each.node in self._names.restored for each in chain.definitions):
                 continue
-            meanings, _ = self._meanings[chain]
-            found = [(meaning.value.full, self._binding_of(meaning, chain)) for meaning in meanings]
-            pairs = [(full, self._bindings[index]) for full, index in found if index is not None]
+            pairs = [(full, self._bindings[index]) for full, index in found]
             # An old name that gets another one is treated there.
             fulls = [
                 full
@@ -324,7 +321,7 @@ class _Maker:
         yield from finder.elsewhere(known)
 
     def _calls(self, index: dict[ast.AST, int]) -> Iterator[FollowedCall]:
-        for node, in_function in self._names.calls:
+        for node in self._names.calls:
             use = index.get(node.func)
             if isinstance(node.func, ast.Attribute):
                 method = node.func.attr
@@ -335,9 +332,8 @@ class _Maker:
                 continue
             start, end = self._places.span(node)
             line_of = self._places.span(node.func)[1] - len(method)
-            yield FollowedCall(
-                use, method, start, end, line_of, tuple(self._arguments(node)), in_function
-            )
+            arguments = tuple(self._arguments(node))
+            yield FollowedCall(use, method, start, end, line_of, arguments, node)
 
     def _arguments(self, node: ast.Call) -> Iterator[Argument]:
         given: list[tuple[str | None, ast.expr]] = []

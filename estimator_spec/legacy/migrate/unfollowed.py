@@ -121,7 +121,7 @@ class UnfollowedFinder:
         """Returns whether variables may be read by their names in strings."""
         return any(
             isinstance(node.func, ast.Name) and node.func.id in BY_STRINGS
-            for node, _ in self._names.calls
+            for node in self._names.calls
         )
 
     def elsewhere(self, known: Collection[ast.AST]) -> Iterator[Unfollowed]:
@@ -138,7 +138,7 @@ class UnfollowedFinder:
             if full is not None:
                 yield Unfollowed(self._places.span(node)[0], full)
         by_strings = False
-        for call, _ in names.calls:
+        for call in names.calls:
             name = last_name(call.func)
             text = _text(call.args[0]) if call.args else ""
             is_module = name in _IMPORTERS and text.split(".")[0] in ROOTS[:2]

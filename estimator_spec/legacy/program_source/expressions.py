@@ -28,8 +28,8 @@ HARMLESS = frozenset({"bool", "dir", "hasattr", "id", "isinstance", "print", "re
 class Reader(States):
     """Reads expressions and simple statements."""
 
-    def __init__(self, names: ModuleNames, followed: frozenset[str]) -> None:
-        super().__init__(names, followed)
+    def __init__(self, names: ModuleNames) -> None:
+        super().__init__(names)
         self._of_several: list[tuple[Chain, Scope]] = []  # chains of names that scopes share
         self._clause: ast.AST = self._statement
         self._string: ast.JoinedStr | None = None
@@ -62,7 +62,7 @@ class Reader(States):
             module = alias.name if is_root else self._names.neighbours.find(0, alias.name)
             local, _, _ = alias.name.partition(".")
             found = self._define(alias, alias.asname or local)
-            if found is not None and module is not None:
+            if module is not None:
                 if not alias.asname:
                     own = None if is_root else self._names.neighbours.find(0, local)
                     module = local if is_root else own or local
@@ -82,8 +82,6 @@ class Reader(States):
             stars = neighbours.starred(own) if own is not None and alias.name == "*" else ()
             for name in stars or (alias.name,):
                 found = self._define(alias, alias.asname or name)
-                if found is None:
-                    continue
                 if is_root:
                     value = Value(f"{module}.{name}", False, module == "tensorflow")
                     found.values = (value,)
@@ -100,15 +98,14 @@ class Reader(States):
         chain = self._names.chains[-1] if len(self._names.chains) > before else None
         target = node.targets[0]
         if len(node.targets) == 1 and isinstance(target, ast.Name):
-            outcomes = self._evaluate(node.value) if target.id in self._followed else None
+            outcomes = self._evaluate(node.value)
             found = self._define(target, target.id)
-            if found is not None:
-                found.test = None if outcomes is None else Test(outcomes)
-                if node.value in self._names.restored:
-                    self._names.restored.add(target)
-                if chain is not None and chain.nodes[-1] is node.value:
-                    found.alias = chain
-                    self._names.definitions.append(found)
+            found.test = None if outcomes is None else Test(outcomes)
+            if node.value in self._names.restored:
+                self._names.restored.add(target)
+            if chain is not None and chain.nodes[-1] is node.value:
+                found.alias = chain
+                self._names.definitions.append(found)
             return
         for target in node.targets:
             self._visit(target)
@@ -151,14 +148,8 @@ class Reader(States):
             return
         for name in names_bound_by(node):
             self._define(node, name)
-        for field in node._fields:
-            value = getattr(node, field)
-            if isinstance(value, ast.AST):
-                self._visit(value)
-            elif isinstance(value, list):
-                for each in value:
-                    if isinstance(each, ast.AST):
-                        self._visit(each)
+        for child in ast.iter_child_nodes(node):
+            self._visit(child)
 
     def _name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
@@ -169,18 +160,13 @@ class Reader(States):
     def _read_name(self, node: ast.Name, attributes: Sequence[ast.Attribute] = ()) -> None:
         found = self._definitions(node.id)
         known = found if isinstance(found, frozenset) else frozenset()
-        where = (self._clause, self._in_function, self._string)
-        chain = Chain([node, *attributes], known, found is not None, *where)
+        chain = Chain([node, *attributes], known, found is not None, self._clause, self._string)
         if isinstance(found, Scope):
             self._of_several.append((chain, found))
         self._names.chains.append(chain)
 
     def _attribute(self, node: ast.Attribute) -> None:
-        nodes, value = [node], node.value
-        while isinstance(value, ast.Attribute):
-            nodes.append(value)
-            value = value.value
-        nodes.reverse()
+        value, nodes = split_attributes(node)
         if isinstance(value, ast.Name):
             self._read_name(value, nodes)
         else:
@@ -193,7 +179,7 @@ class Reader(States):
 
     def _call(self, node: ast.Call) -> None:
         if isinstance(node.func, (ast.Attribute, ast.Name)):
-            self._names.calls.append((node, self._in_function))
+            self._names.calls.append(node)
         if isinstance(node.func, ast.Name) and node.func.id in HARMLESS:
             self._names.harmless.update(node.args)
         if last_name(node.func) == "restored":
@@ -261,17 +247,13 @@ class Reader(States):
     def _look_up(self, node: ast.expr) -> Constant | Sequence[str] | None:
         """Returns what a dotted expression or a call without arguments is; see `versions`."""
         is_call = isinstance(node, ast.Call)
-        value = node.func if isinstance(node, ast.Call) else node
-        nodes: list[ast.Name | ast.Attribute] = []
-        while isinstance(value, ast.Attribute):
-            nodes.append(value)
-            value = value.value
+        value, nodes = split_attributes(node.func if isinstance(node, ast.Call) else node)
         found = self._definitions(value.id) if isinstance(value, ast.Name) else None
         if not isinstance(value, ast.Name) or not found or isinstance(found, Scope):
             return None
         if not all(each.statement for each in found):
             return None
-        chain = Chain([value, *reversed(nodes)], found, True, self._clause)
+        chain = Chain([value, *nodes], found, True, self._clause)
         tests = {self._names.test(each, chain.attributes) for each in found}
         if tests != {None}:
             test = tests.pop()
@@ -282,6 +264,15 @@ class Reader(States):
         if others or is_call or any(meaning.value.is_own for meaning in meanings):
             return None
         return [meaning.value.full for meaning in meanings]
+
+
+def split_attributes(node: ast.expr) -> tuple[ast.expr, list[ast.Attribute]]:
+    """Returns what an expression reads attributes of, and the attributes, the first one first."""
+    attributes: list[ast.Attribute] = []
+    while isinstance(node, ast.Attribute):
+        attributes.insert(0, node)
+        node = node.value
+    return node, attributes
 
 
 def last_name(node: ast.expr | None) -> str:

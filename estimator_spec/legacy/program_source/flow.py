@@ -15,17 +15,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from estimator_spec.legacy.program_source import versions
 from estimator_spec.legacy.program_source.expressions import Reader, last_name
 from estimator_spec.legacy.program_source.names import (
-    ROOTS,
     Export,
     ModuleNames,
     Neighbours,
-    NoNeighbours,
+    Recorded,
     Test,
 )
 from estimator_spec.legacy.program_source.scopes import (
+    SCOPES,
     Scope,
     Scopes,
     inner_parts,
@@ -59,7 +58,10 @@ def read(tree: ast.Module, neighbours: Neighbours | None = None) -> ModuleNames:
         tree: its syntax tree.
         neighbours: the other modules of the program. None: its imports aren't followed.
     """
-    names = ModuleNames(tree, Scopes(tree), neighbours or NoNeighbours())
+    names = ModuleNames(tree, Scopes(tree), neighbours or Recorded())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            names.scopes.module.bound.update(names.starred(node))
     _Flow(names).run()
     return names
 
@@ -78,7 +80,7 @@ class _Flow(Reader):
     """A walk through a module."""
 
     def __init__(self, names: ModuleNames) -> None:
-        super().__init__(names, _followed_names(names))
+        super().__init__(names)
         self._later: deque[_Later] = deque()
         self._handlers |= {
             ast.Lambda: self._function,
@@ -115,7 +117,7 @@ class _Flow(Reader):
         for chain in self._names.chains:
             if not all(each.statement for each in chain.definitions):  # it isn't run
                 chain.definitions = frozenset(each for each in chain.definitions if each.statement)
-        self._names.forget_values()
+        self._names.reread_values()
         self._export(module)
 
     def _export(self, module: Frame) -> None:
@@ -133,8 +135,12 @@ class _Flow(Reader):
     def _run_function(self, later: _Later) -> None:
         self._statement, self._clause, self._string = later.statement, later.clause, later.string
         self._in_function = True
-        with self._in(Frame(self._names.scopes.of(later.node), later.views)):
-            parts = list(inner_parts(later.node))
+        self._run_scope(later.node, later.views)
+
+    def _run_scope(self, node: ast.AST, views: Mapping[Scope, tuple[State, int]]) -> None:
+        """Follows what is inside of a function, class or comprehension."""
+        with self._in(Frame(self._names.scopes.of(node), views)):
+            parts = list(inner_parts(node))
             for part in parts:
                 if not isinstance(part, ast.stmt):
                     self._visit(part)
@@ -144,14 +150,8 @@ class _Flow(Reader):
         """Follows a class or a comprehension, which runs where it is."""
         for part in outer_parts(node):
             self._visit(part)
-        frame = Frame(self._names.scopes.of(node), self._frame.views)
         statement, clause = self._statement, self._clause
-        with self._in(frame):
-            parts = list(inner_parts(node))
-            for part in parts:
-                if not isinstance(part, ast.stmt):
-                    self._visit(part)
-            self._block([part for part in parts if isinstance(part, ast.stmt)])
+        self._run_scope(node, self._frame.views)
         self._statement, self._clause = statement, clause
         if isinstance(node, ast.ClassDef):
             self._define(node, node.name)
@@ -162,7 +162,7 @@ class _Flow(Reader):
         if not isinstance(node, ast.Lambda):
             defined = self._define(node, node.name)
             body = node.body[1:] if ast.get_docstring(node, clean=False) else node.body
-            if defined is not None and len(body) == 1 and isinstance(body[0], ast.Return):
+            if len(body) == 1 and isinstance(body[0], ast.Return):
                 outcomes = self._evaluate(body[0].value)
                 defined.test = None if outcomes is None else Test(outcomes, is_function=True)
         self._later.append(_Later(node, self._views(), self._statement, self._clause, self._string))
@@ -275,17 +275,10 @@ class _Flow(Reader):
             if any(part is not None and last_name(part) not in _MISSING for part in parts):
                 return False
         for statement in node.body:
-            names: list[str] = []
-            if isinstance(statement, ast.Import):
-                names = [alias.name for alias in statement.names]
-            elif isinstance(statement, ast.ImportFrom) and not statement.level:
-                names = [f"{statement.module}.{alias.name}" for alias in statement.names]
-            elif isinstance(statement, ast.Assign):
-                found = self._look_up(statement.value)
-                names = [] if found is None or isinstance(found, Constant) else list(found)
-            elif _is_switch(statement):
+            if never_fails(statement) or _is_switch(statement):
                 continue
-            if not names or not set(names) <= _SURE:
+            found = self._look_up(statement.value) if isinstance(statement, ast.Assign) else None
+            if not found or isinstance(found, Constant) or not set(found) <= _SURE:
                 return False
         return bool(node.handlers)
 
@@ -314,30 +307,32 @@ class _Flow(Reader):
         return self._branches(*ways, lambda: _End.NO)
 
     def _binders(self, node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
-        """Yields the followed names that a loop binds, and the nodes that bind them."""
+        """Yields the names that a loop binds, and the nodes that bind them."""
         todo = [node]
         while todo:
             each = todo.pop()
-            for name in self._names_of(each):
-                if name in self._followed:
-                    yield each, name
-            if isinstance(each, _INNER):
+            yield from ((each, name) for name in self._names_of(each))
+            if isinstance(each, SCOPES):
                 continue
             todo += ast.iter_child_nodes(each)
 
     def _names_of(self, node: ast.AST) -> Iterable[str]:
-        if isinstance(node, ast.ImportFrom):
-            own = self._names.neighbours.find(node.level, node.module or "")
-            if own is not None and node.names[0].name == "*":
-                return self._names.neighbours.starred(own)
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            return self._names.starred(node)
         return names_bound_by(node)
 
 
 _LAST = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_INNER = (
-    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda),
-    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
-)
+
+
+def never_fails(statement: ast.stmt) -> bool:
+    """Returns whether a statement is an import of what each TensorFlow of today has."""
+    names: list[str] = []
+    if isinstance(statement, ast.Import):
+        names = [alias.name for alias in statement.names]
+    elif isinstance(statement, ast.ImportFrom) and not statement.level:
+        names = [f"{statement.module}.{alias.name}" for alias in statement.names]
+    return bool(names) and set(names) <= _SURE
 
 
 def _is_switch(statement: ast.stmt) -> bool:
@@ -345,51 +340,3 @@ def _is_switch(statement: ast.stmt) -> bool:
     call = statement.value if isinstance(statement, ast.Expr) else None
     names = ("disable_v2_behavior", "disable_eager_execution")
     return isinstance(call, ast.Call) and last_name(call.func) in names
-
-
-def _followed_names(names: ModuleNames) -> frozenset[str]:
-    """Returns the names that may be bound to names of `ROOTS`, modules of the program, or tests."""
-    followed: set[str] = set()
-    assigned: list[tuple[str, str]] = []
-    has_tests = False
-    functions: list[str] = []
-    for node in ast.walk(names.tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                own = names.neighbours.find(0, alias.name)
-                if alias.name.split(".")[0] in ROOTS or own is not None:
-                    followed.add((alias.asname or alias.name).split(".")[0])
-        elif isinstance(node, ast.ImportFrom):
-            is_root = not node.level and (node.module or "").split(".")[0] in ROOTS
-            own = None if is_root else names.neighbours.find(node.level, node.module or "")
-            if own is not None and node.names[0].name == "*":
-                starred = names.neighbours.starred(own)
-                followed.update(starred)
-                names.scopes.module.bound.update(starred)
-            elif own is not None or is_root:
-                followed.update(alias.asname or alias.name for alias in node.names)
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            assigned.append((node.targets[0].id, _root(node.value)))
-            if isinstance(node.value, ast.Call) and last_name(node.value.func) == "restored":
-                followed.add(node.targets[0].id)
-        elif isinstance(node, ast.Attribute):
-            has_tests |= node.attr in versions.VERSION_NAMES
-        elif isinstance(node, ast.FunctionDef):
-            functions.append(node.name)
-        elif isinstance(node, ast.Name):
-            has_tests |= node.id == "hasattr"
-    if has_tests:
-        followed.update(functions, (name for name, _ in assigned))
-        return frozenset(followed)
-    is_new = True
-    while is_new:
-        before = len(followed)
-        followed.update(name for name, root in assigned if root in followed)
-        is_new = len(followed) > before
-    return frozenset(followed)
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""

@@ -102,47 +102,6 @@ class ProgramNeighbours:
         return self._modules.summary(module).starred
 
 
-class Recorded:
-    """Neighbours with what was asked of others, which can be sent to another process.
-
-    Args:
-        of: the others.
-    """
-
-    def __init__(self, of: names_.Neighbours) -> None:
-        self._of: names_.Neighbours | None = of
-        self._found: dict[tuple[int, str], str | None] = {}
-        self._exports: dict[str, Mapping[str, Export]] = {}
-        self._starred: dict[str, tuple[str, ...]] = {}
-
-    def close(self) -> None:
-        """Forgets the others; what wasn't asked for isn't there."""
-        self._of = None
-
-    def found(self) -> set[str]:
-        """Returns the full names of the modules that were found."""
-        return {name for name in self._found.values() if name is not None}
-
-    def find(self, level: int, module: str) -> str | None:
-        """Returns the full name of an imported module; None if it isn't the program's."""
-        key = (level, module)
-        if key not in self._found and self._of is not None:
-            self._found[key] = self._of.find(level, module)
-        return self._found.get(key)
-
-    def exports(self, module: str) -> Mapping[str, Export]:
-        """Returns the names that a module of the program binds."""
-        if module not in self._exports and self._of is not None:
-            self._exports[module] = self._of.exports(module)
-        return self._exports.get(module, {})
-
-    def starred(self, module: str) -> Iterable[str]:
-        """Returns the names that `from module import *` binds."""
-        if module not in self._starred and self._of is not None:
-            self._starred[module] = tuple(self._of.starred(module))
-        return self._starred.get(module, ())
-
-
 def _starred(names: ModuleNames) -> list[str]:
     """Returns the names that `from module import *` binds."""
     listed = _listed(names.tree)

@@ -71,23 +71,45 @@ class Neighbours(Protocol):
         """Returns the names that `from module import *` binds."""
 
 
-class NoNeighbours:
-    """The neighbours of a module alone."""
+class Recorded:
+    """Neighbours with what was asked of others, which can be sent to another process.
+
+    Args:
+        of: the others. None: there are none, the module stands alone.
+    """
+
+    def __init__(self, of: Neighbours | None = None) -> None:
+        self._of = of
+        self._found: dict[tuple[int, str], str | None] = {}
+        self._exports: dict[str, Mapping[str, Export]] = {}
+        self._starred: dict[str, tuple[str, ...]] = {}
+
+    def close(self) -> None:
+        """Forgets the others; what wasn't asked for isn't there."""
+        self._of = None
+
+    def found(self) -> set[str]:
+        """Returns the full names of the modules that were found."""
+        return {name for name in self._found.values() if name is not None}
 
     def find(self, level: int, module: str) -> str | None:
-        """Returns None."""
-        del level, module
-        return None
+        """Returns the full name of an imported module; None if it isn't the program's."""
+        key = (level, module)
+        if key not in self._found and self._of is not None:
+            self._found[key] = self._of.find(level, module)
+        return self._found.get(key)
 
     def exports(self, module: str) -> Mapping[str, Export]:
-        """Returns no names."""
-        del module
-        return {}
+        """Returns the names that a module of the program binds."""
+        if module not in self._exports and self._of is not None:
+            self._exports[module] = self._of.exports(module)
+        return self._exports.get(module, {})
 
     def starred(self, module: str) -> Iterable[str]:
-        """Returns no names."""
-        del module
-        return ()
+        """Returns the names that `from module import *` binds."""
+        if module not in self._starred and self._of is not None:
+            self._starred[module] = tuple(self._of.starred(module))
+        return self._starred.get(module, ())
 
 
 @dataclass(eq=False)
@@ -121,10 +143,9 @@ class Chain:
 
     Attributes:
         nodes: the name and the attributes around it.
-        definitions: what may have bound the name there; none for names that aren't followed.
+        definitions: what may have bound the name there.
         is_bound: whether any statement binds the name.
         statement: the statement or clause that it is in.
-        in_function: it is evaluated when a function runs.
         string: the f-string that it is in, or None.
     """
 
@@ -132,7 +153,6 @@ class Chain:
     definitions: frozenset[Definition]
     is_bound: bool
     statement: ast.AST
-    in_function: bool = False
     string: ast.JoinedStr | None = None
 
     @property
@@ -171,10 +191,10 @@ class ModuleNames:
         tree: its syntax tree.
         scopes: its scopes.
         neighbours: the other modules of the program.
-        definitions: what binds followed names, in the order of the flow.
+        definitions: what binds names of `ROOTS`, or is an alias, in the order of the flow.
         chains: the dotted expressions.
         exports: what the names of the module are bound to when it has run.
-        calls: calls, each with whether it runs when a function runs.
+        calls: calls.
         others: attributes of expressions that aren't names, with these and the attributes' names.
         strings: the constant strings, other than parts of f-strings.
         harmless: expressions of which no attribute is read.
@@ -188,12 +208,17 @@ class ModuleNames:
     definitions: list[Definition] = field(default_factory=list)
     chains: list[Chain] = field(default_factory=list)
     exports: dict[str, Export] = field(default_factory=dict)
-    calls: list[tuple[ast.Call, bool]] = field(default_factory=list)
+    calls: list[ast.Call] = field(default_factory=list)
     others: list[tuple[ast.Attribute, ast.expr, list[str]]] = field(default_factory=list)
     strings: list[ast.Constant] = field(default_factory=list)
     harmless: set[ast.AST] = field(default_factory=set)
     restored: set[ast.AST] = field(default_factory=set)
     _known: dict[Definition, Values] = field(default_factory=dict)
+
+    def starred(self, statement: ast.ImportFrom) -> Iterable[str]:
+        """Returns the names that `from module import *` binds; none if it isn't the program's."""
+        own = self.neighbours.find(statement.level, statement.module or "")
+        return () if own is None else self.neighbours.starred(own)
 
     def values(self, definition: Definition) -> Values:
         """Returns what a statement may bind its name to."""
@@ -207,9 +232,11 @@ class ModuleNames:
             self._known[definition] = (*dict.fromkeys(found), *((None,) if is_other else ()))
         return self._known[definition]
 
-    def forget_values(self) -> None:
-        """Forgets values of aliases that were read before the flow was known."""
+    def reread_values(self) -> None:
+        """Reads the values of aliases again, some of which were read before the flow was known."""
         self._known.clear()
+        for definition in self.definitions:  # one after the other, not by recursion
+            self.values(definition)
 
     def meanings(self, chain: Chain) -> tuple[list[Meaning], bool]:
         """Returns the full names of `ROOTS` that an expression may have.

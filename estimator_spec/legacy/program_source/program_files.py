@@ -13,14 +13,14 @@ import functools
 import importlib
 import importlib.metadata
 import os
-import pkgutil
 import site
 import sys
 import sysconfig
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from importlib.machinery import PathFinder
+from typing import NamedTuple
 
 from estimator_spec.legacy.program_source import syntax_advice
 
@@ -162,35 +162,15 @@ def find_module(name: str, path: Sequence[str]) -> Module | None:
     """
     folders: tuple[str, ...] | None = tuple(path)
     file: str | None = None
-    parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        if folders is None:  # in a module that isn't a package
-            return None
-        full = ".".join(parts[:end])
-        spec = _find_in(folders, full)
+    for part in name.split("."):
+        # By the last part alone: for the full name of a namespace package it would have to be
+        # imported. In a module that isn't a package there is nothing.
+        spec = None if folders is None else PathFinder.find_spec(part, folders)
         if spec is None:
             return None
-        file, folders = spec
-    return Module(name, file, folders)
-
-
-def _find_in(folders: Sequence[str], full: str) -> tuple[str | None, tuple[str, ...] | None] | None:
-    """Returns the file of a module, and its directories if it is a package.
-
-    `importlib.machinery.PathFinder` does the same, but has to import the package of a namespace
-    package.
-    """
-    portions: list[str] = []
-    for folder in folders:
-        finder: Any = pkgutil.get_importer(folder)
-        spec = None if finder is None else finder.find_spec(full)
-        if spec is None:
-            continue
         inside = spec.submodule_search_locations
-        if spec.loader is not None:
-            return spec.origin, None if inside is None else tuple(inside)
-        portions += inside or ()
-    return (None, tuple(portions)) if portions else None
+        file, folders = spec.origin, None if inside is None else tuple(inside)
+    return Module(name, file, folders)
 
 
 def _entries(python_path: str | None) -> list[str]:
@@ -470,7 +450,7 @@ _NOT_FOUND = "There is no such module"
 def _is_found_otherwise(name: str) -> bool:
     """Returns whether a finder that doesn't read the path has a module: editable installs."""
     for finder in sys.meta_path:
-        if finder is not importlib.machinery.PathFinder:
+        if finder is not PathFinder:
             find_spec = getattr(finder, "find_spec", None)
             if find_spec is not None and find_spec(name, None) is not None:
                 return True

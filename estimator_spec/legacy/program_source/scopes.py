@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_SCOPES = (*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
+# Nodes that have a scope of their own.
+SCOPES = (*_FUNCTIONS, *_COMPREHENSIONS, ast.ClassDef)
 
 
 @dataclass(eq=False)
@@ -149,7 +150,7 @@ class Scopes:
         for name in names_bound_by(node):
             self.names.add(name)
             scope.bound.add(name)
-        if isinstance(node, _SCOPES):
+        if isinstance(node, SCOPES):
             inner = self._by_node[node] = Scope(node, scope)
             todo += [(child, scope) for child in outer_parts(node)]
             for child in inner_parts(node):

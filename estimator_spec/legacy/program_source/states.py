@@ -7,6 +7,7 @@ import ast
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from estimator_spec.legacy.program_source.names import Definition, ModuleNames
 from estimator_spec.legacy.program_source.scopes import Scope
@@ -31,6 +32,7 @@ def joined(states: Sequence[State]) -> State:
     }
 
 
+@dataclass(eq=False)
 class Frame:
     """Bindings of a scope's names at a point of the control flow.
 
@@ -42,11 +44,10 @@ class Frame:
         loop: place in the log at which the outermost loop begins, in one.
     """
 
-    def __init__(self, scope: Scope, views: Mapping[Scope, tuple[State, int]]) -> None:
-        self.scope = scope
-        self.state: State = {}
-        self.views = views
-        self.loop: int | None = None
+    scope: Scope
+    views: Mapping[Scope, tuple[State, int]]
+    state: State = field(default_factory=dict)
+    loop: int | None = None
 
 
 class States:
@@ -54,14 +55,13 @@ class States:
 
     Args:
         names: the names of the module.
-        followed: the names that are followed.
     """
 
-    def __init__(self, names: ModuleNames, followed: frozenset[str]) -> None:
+    def __init__(self, names: ModuleNames) -> None:
         self._names = names
-        self._followed = followed
         self._frames: list[Frame] = []
         self._logs: dict[Scope, list[Definition]] = {}  # in the order in which they are bound
+        self._logs_by_name: dict[tuple[Scope, str], list[tuple[int, Definition]]] = {}
         self._by_node: dict[tuple[ast.AST, str], Definition] = {}
         self._statement: ast.stmt = ast.Pass()
         self._in_function = False
@@ -77,8 +77,8 @@ class States:
         self._frames.pop()
 
     def _logged(self, scope: Scope, name: str, start: int = 0) -> frozenset[Definition]:
-        log = self._logs.get(scope, [])
-        return frozenset(each for each in log[start:] if each.name == name)
+        log = self._logs_by_name.get((scope, name), ())
+        return frozenset(each for place, each in log if place >= start)
 
     def _views(self) -> dict[Scope, tuple[State, int]]:
         """Returns what a function that is defined here sees of the scopes around it."""
@@ -95,17 +95,17 @@ class States:
             found = self._by_node[node, name] = Definition(name, node)
         return found
 
-    def _define(self, node: ast.AST, name: str) -> Definition | None:
-        """Binds a name from here on; returns None for one that isn't followed."""
-        if name not in self._followed:
-            return None
+    def _define(self, node: ast.AST, name: str) -> Definition:
+        """Binds a name from here on."""
         found = self._definition(node, name)
         scope = self._frame.scope
         found.statement = self._statement
         found.in_function = self._in_function
         found.in_class = scope.is_class
         owner = scope.outer.get(name, scope)
-        self._logs.setdefault(owner, []).append(found)
+        log = self._logs.setdefault(owner, [])
+        self._logs_by_name.setdefault((owner, name), []).append((len(log), found))
+        log.append(found)
         for frame in reversed(self._frames):
             if frame.scope is owner:
                 frame.state[name] = frozenset([found])
@@ -122,8 +122,6 @@ class States:
         owner = scope.owner(name)
         if owner is None:
             return frozenset() if name in _PROVIDED else None
-        if name not in self._followed:
-            return frozenset()
         if name in owner.shared:
             return owner
         found = self._bound_in(owner, name)

@@ -76,8 +76,8 @@ def evaluate(node: ast.expr, look_up: Lookup) -> Constant | None:
 
 
 def _is_version(names: Sequence[str]) -> bool:
-    ends = [f"{module}.{name}" for module in _MODULES for name in VERSION_NAMES]
-    return bool(names) and all(name in ends for name in names)
+    ends = {f"{module}.{name}" for module in _MODULES for name in VERSION_NAMES}
+    return bool(names) and ends.issuperset(names)
 
 
 def _is_there(name: str) -> bool:

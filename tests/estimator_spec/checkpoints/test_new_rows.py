@@ -6,8 +6,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
+import estimator_spec
+from estimator_spec import checkpoints
 from estimator_spec.checkpoints import new_rows
 
 
@@ -29,3 +32,37 @@ def test_values_are_within_two_deviations():
     assert np.abs(values).max() <= 2 / math.sqrt(16)
     assert abs(values.std() - 0.8796 / math.sqrt(16)) < 0.002
     assert abs(values.mean()) < 0.002
+
+
+@pytest.mark.parametrize(
+    ("classifier", "suffix", "initial"),
+    [
+        (estimator_spec.canned.v1.DNNClassifier, "/Ftrl", 0.1),
+        (estimator_spec.DNNClassifier, "/m", 0),
+    ],
+)
+def test_slots_of_canned_models_grow_with_their_tables(tmp_path, classifier, suffix, initial):
+    """A canned model's table with more rows trains on, whatever its generation calls the slots."""
+
+    def make(rows, directory):
+        ids = tf.feature_column.categorical_column_with_identity("user", rows)
+        columns = [tf.feature_column.embedding_column(ids, 4)]
+        optimizer = "Ftrl" if suffix == "/Ftrl" else "Adam"
+        return classifier([4], columns, str(tmp_path / directory), optimizer=optimizer)
+
+    def input_fn():
+        users = np.arange(20)[:, np.newaxis]
+        return tf.data.Dataset.from_tensors(({"user": users}, users % 2)).repeat(2)
+
+    make(20, "old").train(input_fn)
+    grow = {"user_embedding": 30}
+    checkpoints.convert(tmp_path / "old", tmp_path / "new" / "model.ckpt-2", grow=grow)
+    grown = make(30, "new")
+    grown.train(input_fn)
+    assert grown.get_variable_value("global_step") == 4
+    (slot,) = [
+        name
+        for name in grown.get_variable_names()
+        if "user_embedding" in name and name.endswith(suffix)
+    ]
+    np.testing.assert_allclose(grown.get_variable_value(slot)[20:], initial)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import estimator_spec as es
 from estimator_spec import checkpoints, convert, mid_level
-from estimator_spec.core.driver import TPUEstimator
+from estimator_spec.core.driver.tpu_estimator import TPUEstimator
 from estimator_spec.mid_level import TPUEmbedding, TPUEmbeddingV2
 from mid_level_cases import HAS_V2, unstack
 

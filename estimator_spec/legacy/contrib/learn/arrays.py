@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -76,35 +77,26 @@ def input_fn_of(
     return input_fn
 
 
-def numpy_input_fn(
-    x: Any,
-    y: Any = None,
-    batch_size: int = 128,
-    num_epochs: int | None = 1,
-    shuffle: bool = True,
-    queue_capacity: int = 1000,
-    num_threads: int = 1,
-) -> Callable[[], Any]:
-    """Returns an input_fn of arrays, shuffled by default; see `estimator_spec.numpy_input_fn`."""
-    return of_core.numpy_input_fn(
-        x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads
-    )
+def _shuffled(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function that makes input_fns as another does, by default of shuffled examples."""
+
+    @functools.wraps(make)
+    def with_default(
+        x: Any,
+        y: Any = None,
+        batch_size: int = 128,
+        num_epochs: int | None = 1,
+        shuffle: bool = True,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        return make(x, y, batch_size, num_epochs, shuffle, *args, **kwargs)
+
+    return with_default
 
 
-def pandas_input_fn(
-    x: Any,
-    y: Any = None,
-    batch_size: int = 128,
-    num_epochs: int | None = 1,
-    shuffle: bool = True,
-    queue_capacity: int = 1000,
-    num_threads: int = 1,
-    target_column: str = "target",
-) -> Callable[[], Any]:
-    """Returns an input_fn of a DataFrame, shuffled by default; see `estimator_spec`'s."""
-    return of_core.pandas_input_fn(
-        x, y, batch_size, num_epochs, shuffle, queue_capacity, num_threads, target_column
-    )
+numpy_input_fn = _shuffled(of_core.numpy_input_fn)
+pandas_input_fn = _shuffled(of_core.pandas_input_fn)
 
 
 def _arrays(values: Any) -> Any:

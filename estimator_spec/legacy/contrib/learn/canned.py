@@ -69,7 +69,7 @@ class DNNEstimator(Estimator):
 
 
 class DNNClassifier(Classifier, DNNEstimator):
-    """A deep model of classes.
+    """A deep classification model.
 
     Arguments not listed here are as in `DNNEstimator`.
 
@@ -105,7 +105,7 @@ class DNNClassifier(Classifier, DNNEstimator):
 
 
 class DNNRegressor(Regressor, DNNEstimator):
-    """A deep model of numbers.
+    """A deep regression model.
 
     Arguments not listed here are as in `DNNClassifier`.
 
@@ -167,7 +167,10 @@ class LinearEstimator(Estimator):
 
 
 class LinearClassifier(Classifier, LinearEstimator):
-    """A linear model of classes; its arguments are those of `LinearEstimator`, `DNNClassifier`."""
+    """A linear classification model.
+
+    Its arguments are those of `LinearEstimator` and `DNNClassifier`.
+    """
 
     def __init__(
         self,
@@ -189,7 +192,10 @@ class LinearClassifier(Classifier, LinearEstimator):
 
 
 class LinearRegressor(Regressor, LinearEstimator):
-    """A linear model of numbers; its arguments are those of `LinearEstimator`, `DNNRegressor`."""
+    """A linear regression model.
+
+    Its arguments are those of `LinearEstimator` and `DNNRegressor`.
+    """
 
     def __init__(
         self,
@@ -266,7 +272,7 @@ class DNNLinearCombinedEstimator(Estimator):
 
 
 class DNNLinearCombinedClassifier(Classifier, DNNLinearCombinedEstimator):
-    """A wide and deep model of classes.
+    """A wide and deep classification model.
 
     Its arguments are those of `DNNLinearCombinedEstimator` and `DNNClassifier`.
     """
@@ -297,7 +303,7 @@ class DNNLinearCombinedClassifier(Classifier, DNNLinearCombinedEstimator):
 
 
 class DNNLinearCombinedRegressor(Regressor, DNNLinearCombinedEstimator):
-    """A wide and deep model of numbers.
+    """A wide and deep regression model.
 
     Its arguments are those of `DNNLinearCombinedEstimator` and `DNNRegressor`.
     """

@@ -37,52 +37,39 @@ class _Predicting(Estimator):
         raise NotImplementedError
 
     def _predict_one(
-        self, key: str, x: Any, input_fn: Any, batch_size: Any, as_iterable: bool
+        self,
+        key: str,
+        x: Any = None,
+        input_fn: Any = None,
+        batch_size: Any = None,
+        as_iterable: bool = True,
     ) -> Any:
-        """Returns one prediction of each example."""
+        """Returns one prediction of each example; takes the arguments of `Estimator.predict`."""
         found = super().predict(x, input_fn, batch_size, [key], as_iterable)
         return (prediction[key] for prediction in found) if as_iterable else found[key]
 
 
 class Classifier(_Predicting):
-    """An estimator of classes."""
+    """Methods of the estimators that classify."""
 
-    def predict_classes(
-        self,
-        x: Any = None,
-        input_fn: Callable[..., Any] | None = None,
-        batch_size: int | None = None,
-        as_iterable: bool = True,
-    ) -> Any:
-        """Returns the likeliest class of each example; see `Estimator.predict`."""
-        return self._predict_one(PredictionKey.CLASSES, x, input_fn, batch_size, as_iterable)
+    def predict_classes(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the likeliest class of each example; takes the arguments of `_predict_one`."""
+        return self._predict_one(PredictionKey.CLASSES, *args, **kwargs)
 
-    def predict_proba(
-        self,
-        x: Any = None,
-        input_fn: Callable[..., Any] | None = None,
-        batch_size: int | None = None,
-        as_iterable: bool = True,
-    ) -> Any:
+    def predict_proba(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the probabilities of all classes, [classes] an example; see above."""
-        return self._predict_one(PredictionKey.PROBABILITIES, x, input_fn, batch_size, as_iterable)
+        return self._predict_one(PredictionKey.PROBABILITIES, *args, **kwargs)
 
     def _predict_main(self, *args: Any) -> Any:
         return self.predict_classes(*args)
 
 
 class Regressor(_Predicting):
-    """An estimator of numbers."""
+    """Methods of the estimators of regressions."""
 
-    def predict_scores(
-        self,
-        x: Any = None,
-        input_fn: Callable[..., Any] | None = None,
-        batch_size: int | None = None,
-        as_iterable: bool = True,
-    ) -> Any:
-        """Returns the number of each example; see `Estimator.predict`."""
-        return self._predict_one(PredictionKey.SCORES, x, input_fn, batch_size, as_iterable)
+    def predict_scores(self, *args: Any, **kwargs: Any) -> Any:
+        """Returns the predicted number of each example; takes the arguments of `_predict_one`."""
+        return self._predict_one(PredictionKey.SCORES, *args, **kwargs)
 
     def _predict_main(self, *args: Any) -> Any:
         return self.predict_scores(*args)

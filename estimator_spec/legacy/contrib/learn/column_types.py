@@ -95,7 +95,7 @@ class SparseColumnHashed(SparseColumn):
 
 
 class SparseColumnKeys(SparseColumn):
-    """A column whose ids are places in a list of keys."""
+    """A column whose ids are positions in a list of keys."""
 
 
 class SparseColumnVocabulary(SparseColumn):
@@ -222,7 +222,7 @@ class RealValuedColumn(FeatureColumn):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class BucketizedColumn(FeatureColumn):
-    """A column of the intervals that numbers are in: ids, or dense as ones and zeros."""
+    """A column of the buckets that numbers fall in, as ids or as dense one-hot vectors."""
 
     source_column: RealValuedColumn
     boundaries: tuple[float, ...]

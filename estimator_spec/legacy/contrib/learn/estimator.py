@@ -126,28 +126,20 @@ class Estimator:
             ValueError: arguments exclude each other, or as for `estimator_spec.Estimator.train`.
             TypeError: as there.
         """
-        return self.train_with(x, y, input_fn, steps, batch_size, monitors, max_steps)
-
-    def train_with(
-        self: _Estimator,
-        x: Any,
-        y: Any,
-        input_fn: Any,
-        steps: int | None,
-        batch_size: int | None,
-        monitors_or_hooks: Any,
-        max_steps: int | None,
-        saving_listeners: Any = None,
-    ) -> _Estimator:
-        """Trains the model, as `fit`, with listeners of checkpoints."""
         if steps is not None and max_steps is not None:
             raise ValueError("Can not provide both steps and max_steps.")
         arrays.check_inputs(x, y, input_fn, None, batch_size)
         if input_fn is None:
             input_fn = arrays.input_fn_of(x, y, batch_size, shuffle=True, repeat=True)
-        hooks = monitor_hooks.replace_monitors_with_hooks(monitors_or_hooks, self)
-        self._core.train(input_fn, hooks, steps, max_steps, saving_listeners)
+        self.train_with(input_fn, monitors, steps, max_steps)
         return self
+
+    def train_with(
+        self, input_fn: Any, monitors: Any, steps: Any, max_steps: Any, saving_listeners: Any = None
+    ) -> None:
+        """Trains the model on what an `input_fn` returns; see `fit`, and `Experiment`."""
+        hooks = monitor_hooks.replace_monitors_with_hooks(monitors, self)
+        self._core.train(input_fn, hooks, steps, max_steps, saving_listeners)
 
     def partial_fit(
         self: _Estimator,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
 import os
 import time
@@ -23,6 +25,7 @@ _SECONDS_BETWEEN_WORKERS = 5
 _GREATEST_DELAY = 60
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Experiment:
     """An estimator with what it trains and is evaluated on.
 
@@ -52,77 +55,45 @@ class Experiment:
             `eval_metrics`.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        train_input_fn: Callable[..., Any],
-        eval_input_fn: Callable[..., Any],
-        eval_metrics: Mapping[Any, Any] | None = None,
-        train_steps: int | None = None,
-        eval_steps: int | None = 100,
-        train_monitors: Any = None,
-        eval_hooks: Any = None,
-        local_eval_frequency: int | None = None,
-        eval_delay_secs: float = 120,
-        continuous_eval_throttle_secs: float = 60,
-        min_eval_frequency: int | None = None,
-        delay_workers_by_global_step: bool = False,
-        export_strategies: Any = None,
-        train_steps_per_iteration: int | None = None,
-        checkpoint_and_export: bool = False,
-        saving_listeners: Iterable[Any] | None = None,
-        check_interval_secs: float | None = 5,
-    ) -> None:
-        del check_interval_secs
-        if not isinstance(estimator, (Estimator, CoreEstimator)):
+    estimator: Any
+    train_input_fn: Callable[..., Any]
+    eval_input_fn: Callable[..., Any]
+    eval_metrics: Mapping[Any, Any] | None = None
+    train_steps: int | None = None
+    eval_steps: int | None = 100
+    train_monitors: Any = None
+    eval_hooks: Any = None
+    local_eval_frequency: int | None = None
+    eval_delay_secs: float = 120
+    continuous_eval_throttle_secs: float = 60
+    min_eval_frequency: int | None = None
+    delay_workers_by_global_step: bool = False
+    export_strategies: Any = None
+    train_steps_per_iteration: int | None = None
+    checkpoint_and_export: bool = False
+    saving_listeners: Any = None
+    check_interval_secs: float | None = 5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.estimator, (Estimator, CoreEstimator)):
             raise ValueError(
                 "`estimator` must implement `tf.contrib.learn.Estimator` or `tf.estimator."
-                f"Estimator`. Got {estimator!r}. TensorFlow 2.15 has an Estimator of its own: call "
-                "estimator_spec.install(replace=True) there, or use estimator_spec run."
+                f"Estimator`. Got {self.estimator!r}. TensorFlow 2.15 has an Estimator of its own: "
+                "call estimator_spec.install(replace=True) there, or use estimator_spec run."
             )
-        if isinstance(estimator, CoreEstimator) and eval_metrics is not None:
+        if isinstance(self.estimator, CoreEstimator) and self.eval_metrics is not None:
             raise ValueError(
                 "`eval_metrics` must be `None` with `tf.estimator.Estimator`. Use `eval_metric_ops`"
                 " in `tf.estimator.EstimatorSpec` instead."
             )
-        self._estimator = estimator
-        self._train_input_fn = train_input_fn
-        self._eval_input_fn = eval_input_fn
-        self._eval_metrics = eval_metrics
-        self._train_steps = train_steps
-        self._eval_steps = eval_steps
-        self._train_monitors = list(train_monitors or ())
-        self._eval_hooks = list(eval_hooks or ())
-        self._eval_delay_secs = eval_delay_secs
-        self._throttle_secs = continuous_eval_throttle_secs
-        frequency = local_eval_frequency if min_eval_frequency is None else min_eval_frequency
-        self._min_eval_frequency = 1 if frequency is None else frequency
-        self._delay_workers_by_global_step = delay_workers_by_global_step
-        self._train_steps_per_iteration = train_steps_per_iteration
-        self._checkpoint_and_export = checkpoint_and_export
-        self._saving_listeners = list(saving_listeners or ())
-        self._strategies: list[ExportStrategy] = []
-        self.reset_export_strategies(export_strategies)
-
-    @property
-    def estimator(self) -> Any:
-        """The estimator."""
-        return self._estimator
-
-    @property
-    def eval_metrics(self) -> Any:
-        """The further metrics."""
-        return self._eval_metrics
-
-    @property
-    def train_steps(self) -> int | None:
-        """Global step at which training ends."""
-        return self._train_steps
-
-    @property
-    def eval_steps(self) -> int | None:
-        """Number of batches of an evaluation."""
-        return self._eval_steps
+        self.train_monitors = list(self.train_monitors or ())
+        self.eval_hooks = list(self.eval_hooks or ())
+        self.saving_listeners = list(self.saving_listeners or ())
+        if self.min_eval_frequency is None:
+            self.min_eval_frequency = self.local_eval_frequency
+        if self.min_eval_frequency is None:
+            self.min_eval_frequency = 1
+        self.reset_export_strategies(self.export_strategies)
 
     def reset_export_strategies(self, new_export_strategies: Any = None) -> list[ExportStrategy]:
         """Replaces the export strategies, and returns the old ones.
@@ -145,8 +116,8 @@ class Experiment:
         names = [strategy.name for strategy in strategies]
         if len(set(names)) < len(names):
             raise ValueError(f"`export_strategies` must have unique names. Got {names}.")
-        old, self._strategies = self._strategies, strategies
-        return old
+        old, self.export_strategies = self.export_strategies, strategies
+        return old  # type: ignore[no-any-return]
 
     def extend_train_hooks(self, additional_hooks: Iterable[Any]) -> None:
         """Adds hooks to those of training.
@@ -154,7 +125,7 @@ class Experiment:
         Args:
             additional_hooks: monitors and hooks.
         """
-        self._train_monitors.extend(additional_hooks)
+        self.train_monitors.extend(additional_hooks)
 
     def train(self, delay_secs: float | None = None) -> Any:
         """Trains, and returns the estimator.
@@ -162,19 +133,19 @@ class Experiment:
         Args:
             delay_secs: seconds to wait first. None: 5 for each worker before this one, 60 at most.
         """
-        hooks = list(self._train_monitors)
-        config = self._estimator.config
+        hooks = list(self.train_monitors)
+        config = self.estimator.config
         if delay_secs is None:
             task = config.task_id or 0
             delay_secs = min(_GREATEST_DELAY, task * _SECONDS_BETWEEN_WORKERS)
-            if self._delay_workers_by_global_step:
+            if self.delay_workers_by_global_step:
                 delay_secs = 0
                 step = int(8000.0 * math.log(task + 1))
                 hooks.append(tf1.train.GlobalStepWaiterHook(step))
         if delay_secs > 0:
             tf1.logging.info("Waiting %d secs before starting training.", delay_secs)
             time.sleep(delay_secs)
-        return self._train(hooks, self._train_steps)
+        return self._train(hooks, self.train_steps)
 
     def evaluate(self, delay_secs: float | None = None, name: str | None = None) -> dict[str, Any]:
         """Evaluates the latest checkpoint, and returns the metrics.
@@ -183,11 +154,11 @@ class Experiment:
             delay_secs: seconds to wait first. None: `eval_delay_secs`.
             name: suffix of the summaries' directory.
         """
-        delay = self._eval_delay_secs if delay_secs is None else delay_secs
+        delay = self.eval_delay_secs if delay_secs is None else delay_secs
         if delay:
             tf1.logging.info("Waiting %d secs before starting eval.", delay)
             time.sleep(delay)
-        return self._evaluate(self._eval_input_fn, name)
+        return self._evaluate(self.eval_input_fn, name)
 
     def train_and_evaluate(self) -> tuple[dict[str, Any], list[Any]]:
         """Trains, with evaluations of checkpoints in between; then evaluates and exports.
@@ -197,19 +168,19 @@ class Experiment:
         """
         added: list[Any] = []
         listeners: list[Any] = []
-        if self._checkpoint_and_export:
+        if self.checkpoint_and_export:
             listeners.append(_EvaluateAndExport(self))
-        elif self._min_eval_frequency:
+        elif self.min_eval_frequency:
             added.append(
                 monitors.ValidationMonitor(
-                    input_fn=self._eval_input_fn,
-                    eval_steps=self._eval_steps,
-                    metrics=self._eval_metrics,
-                    every_n_steps=self._min_eval_frequency,
-                    hooks=self._eval_hooks,
+                    input_fn=self.eval_input_fn,
+                    eval_steps=self.eval_steps,
+                    metrics=self.eval_metrics,
+                    every_n_steps=self.min_eval_frequency,
+                    hooks=self.eval_hooks,
                 )
             )
-        self._train([*self._train_monitors, *added], self._train_steps, listeners)
+        self._train([*self.train_monitors, *added], self.train_steps, listeners)
         if listeners and listeners[0].results is not None:
             return listeners[0].results  # type: ignore[no-any-return]
         return self._evaluate_and_export()
@@ -231,18 +202,18 @@ class Experiment:
             (metrics, results of the export strategies).
         """
         found: tuple[Any, list[Any]] = (None, [])
-        steps = self._train_steps_per_iteration or max((self._train_steps or 1000) // 10, 1)
+        steps = self.train_steps_per_iteration or max((self.train_steps or 1000) // 10, 1)
         goes_on = continuous_eval_predicate_fn
         while goes_on is None or goes_on(found[0]):
             done = int(found[0][tf1.GraphKeys.GLOBAL_STEP]) if found[0] else 0
-            if self._train_steps is not None and done >= self._train_steps:
+            if self.train_steps is not None and done >= self.train_steps:
                 break
             until = done + steps
-            if self._train_steps is not None:
-                until = min(until, self._train_steps)
-            self._train(self._train_monitors, until)
+            if self.train_steps is not None:
+                until = min(until, self.train_steps)
+            self._train(self.train_monitors, until)
             found = self._evaluate_and_export()
-            if self._train_steps is None and int(found[0][tf1.GraphKeys.GLOBAL_STEP]) < until:
+            if self.train_steps is None and int(found[0][tf1.GraphKeys.GLOBAL_STEP]) < until:
                 break  # The input has ended.
         return found
 
@@ -265,10 +236,25 @@ class Experiment:
                 returns whether to go on.
             name: suffix of the summaries' directory.
         """
-        self._evaluate_continuously(
-            *(self._eval_input_fn, name, delay_secs, throttle_delay_secs),
-            *(evaluate_checkpoint_only_once, continuous_eval_predicate_fn),
-        )
+        time.sleep(self.eval_delay_secs if delay_secs is None else delay_secs)
+        throttle = throttle_delay_secs
+        if throttle is None:
+            throttle = self.continuous_eval_throttle_secs
+        goes_on = continuous_eval_predicate_fn
+        found: Any = None
+        previous: str | None = None
+        while goes_on is None or goes_on(found):
+            start = time.monotonic()
+            checkpoint = tf.train.latest_checkpoint(self.estimator.model_dir)
+            is_known = evaluate_checkpoint_only_once and checkpoint == previous
+            if checkpoint is not None and not is_known:
+                found = self._evaluate(self.eval_input_fn, name, checkpoint)
+                self._export(found, checkpoint)
+                previous = checkpoint
+                step = int(found[tf1.GraphKeys.GLOBAL_STEP])
+                if self.train_steps is not None and step >= self.train_steps:
+                    return
+            time.sleep(max(throttle - (time.monotonic() - start), 0))
 
     def continuous_eval_on_train_data(
         self,
@@ -278,9 +264,10 @@ class Experiment:
         name: str = "continuous_on_train_data",
     ) -> None:
         """Does what `continuous_eval` does, on the input of training."""
-        self._evaluate_continuously(
-            *(self._train_input_fn, name, delay_secs, throttle_delay_secs),
-            *(True, continuous_eval_predicate_fn),
+        on_train_data = copy.copy(self)
+        on_train_data.eval_input_fn = self.train_input_fn
+        on_train_data.continuous_eval(
+            delay_secs, throttle_delay_secs, True, continuous_eval_predicate_fn, name
         )
 
     def run_std_server(self) -> None:
@@ -289,7 +276,7 @@ class Experiment:
         Raises:
             ValueError: TF_CONFIG has no cluster.
         """
-        config = self._estimator.config
+        config = self.estimator.config
         if not roles.is_distributed(config):
             raise ValueError(
                 "Could not start server; TF_CONFIG must have a cluster and this process' task."
@@ -298,22 +285,20 @@ class Experiment:
 
     def test(self) -> Any:
         """Trains one step, evaluates one batch and exports; returns metrics and exports."""
-        self._train(self._train_monitors, 1)
-        found = self._evaluate(self._eval_input_fn, "one_pass", steps=1)
+        self._train(self.train_monitors, 1)
+        found = self._evaluate(self.eval_input_fn, "one_pass", steps=1)
         return found, self._export(found)
 
     def _train(
         self, hooks: list[Any], max_steps: int | None, saving_listeners: Iterable[Any] = ()
     ) -> Any:
-        listeners = [*self._saving_listeners, *saving_listeners]
-        if isinstance(self._estimator, Estimator):
-            input_fn = self._train_input_fn
-            return self._estimator.train_with(
-                *(None, None, input_fn, None, None, hooks, max_steps), listeners
-            )
-        return self._estimator.train(
-            self._train_input_fn,
-            monitor_hooks.replace_monitors_with_hooks(hooks, self._estimator),
+        listeners = [*self.saving_listeners, *saving_listeners]
+        if isinstance(self.estimator, Estimator):
+            self.estimator.train_with(self.train_input_fn, hooks, None, max_steps, listeners)
+            return self.estimator
+        return self.estimator.train(
+            self.train_input_fn,
+            monitor_hooks.replace_monitors_with_hooks(hooks, self.estimator),
             max_steps=max_steps,
             saving_listeners=listeners,
         )
@@ -326,55 +311,30 @@ class Experiment:
         steps: int | None = None,
     ) -> dict[str, Any]:
         options: dict[str, Any] = {}
-        if isinstance(self._estimator, Estimator):
-            options["metrics"] = self._eval_metrics
-        return self._estimator.evaluate(  # type: ignore[no-any-return]
+        if isinstance(self.estimator, Estimator):
+            options["metrics"] = self.eval_metrics
+        return self.estimator.evaluate(  # type: ignore[no-any-return]
             input_fn=input_fn,
-            steps=steps or self._eval_steps,
-            hooks=self._eval_hooks,
+            steps=steps or self.eval_steps,
+            hooks=self.eval_hooks,
             name=name,
             checkpoint_path=checkpoint_path,
             **options,
         )
 
     def _evaluate_and_export(self, checkpoint_path: str | None = None) -> Any:
-        found = self._evaluate(self._eval_input_fn, checkpoint_path=checkpoint_path)
+        found = self._evaluate(self.eval_input_fn, checkpoint_path=checkpoint_path)
         return found, self._export(found, checkpoint_path)
 
     def _export(self, eval_result: Any, checkpoint_path: str | None = None) -> list[Any]:
         """Returns the results of all export strategies."""
-        folder = os.path.join(self._estimator.model_dir, "export")
+        folder = os.path.join(self.estimator.model_dir, "export")
         return [
             strategy.export(
-                self._estimator, os.path.join(folder, strategy.name), checkpoint_path, eval_result
+                self.estimator, os.path.join(folder, strategy.name), checkpoint_path, eval_result
             )
-            for strategy in self._strategies
+            for strategy in self.export_strategies
         ]
-
-    def _evaluate_continuously(
-        self,
-        input_fn: Callable[..., Any],
-        name: str,
-        delay_secs: float | None,
-        throttle_secs: float | None,
-        only_once: bool,
-        goes_on: Callable[[Any], bool] | None,
-    ) -> None:
-        time.sleep(self._eval_delay_secs if delay_secs is None else delay_secs)
-        throttle = self._throttle_secs if throttle_secs is None else throttle_secs
-        found: Any = None
-        previous: str | None = None
-        while goes_on is None or goes_on(found):
-            start = time.monotonic()
-            checkpoint = tf.train.latest_checkpoint(self._estimator.model_dir)
-            if checkpoint is not None and not (only_once and checkpoint == previous):
-                found = self._evaluate(input_fn, name, checkpoint)
-                self._export(found, checkpoint)
-                previous = checkpoint
-                step = int(found[tf1.GraphKeys.GLOBAL_STEP])
-                if self._train_steps is not None and step >= self._train_steps:
-                    return
-            time.sleep(max(throttle - (time.monotonic() - start), 0))
 
 
 class _EvaluateAndExport(tf1.train.CheckpointSaverListener):

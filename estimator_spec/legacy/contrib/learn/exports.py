@@ -111,17 +111,13 @@ def build_signatures(receiver: Any, ops: ModelFnOps, default_key: str | None) ->
     """
     inputs, _ = get_input_alternatives(receiver.inputs)
     outputs, default = get_output_alternatives(ops, default_key)
-    found = {
-        f"{input_key}:{output_key or 'None'}": build_standardized_signature_def(
-            tensors, output_tensors, problem_type
-        )
-        for input_key, tensors in inputs.items()
-        for output_key, (problem_type, output_tensors) in outputs.items()
-    }
-    first = inputs[DEFAULT_INPUT_KEY]
-    problem_type, tensors = outputs[default]
-    found[_SERVING] = build_standardized_signature_def(first, tensors, problem_type)
-    return found
+
+    def signature(output_key: str | None) -> Any:
+        problem_type, tensors = outputs[output_key]
+        return build_standardized_signature_def(inputs[DEFAULT_INPUT_KEY], tensors, problem_type)
+
+    found = {f"{DEFAULT_INPUT_KEY}:{key or 'None'}": signature(key) for key in outputs}
+    return {**found, _SERVING: signature(default)}
 
 
 def build_parsing_serving_input_fn(

@@ -62,15 +62,16 @@ class Head(abc.ABC):
             logits: floats, [batch, logits_dimension].
         """
 
-    @abc.abstractmethod
     def metrics(self, predictions: dict[str, Any], labels: Any, weights: Any) -> dict[str, Any]:
-        """Returns the metrics by name, but for the loss.
+        """Returns the metrics by name, but for the loss: none, unless a class has some.
 
         Args:
             predictions: predictions by name.
             labels: labels as numbers, [batch, n].
             weights: weights of the examples, [batch, n], or None.
         """
+        del predictions, labels, weights
+        return {}
 
     def exported(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns the predictions of an export by name.
@@ -173,11 +174,27 @@ class Head(abc.ABC):
 
 
 class _Classes(Head):
-    """A head of classes."""
+    """Base of the classification heads."""
 
     def __init__(self, head: Any, label_keys: Any, *names: str | None) -> None:
         super().__init__(head, *names)
         self._label_keys = label_keys
+
+    def predictions(self, logits: Any) -> dict[str, Any]:
+        """See the base class; a single logit is that of the second of two classes."""
+        key, found = PredictionKey, {PredictionKey.LOGITS: logits}
+        with tf1.name_scope(None, "predictions"):
+            scores = logits
+            if self.logits_dimension == 1:
+                scores = tf.concat([tf.zeros_like(logits), logits], 1)
+                found[key.LOGISTIC] = tf.sigmoid(logits, name=key.LOGISTIC)
+            found[key.PROBABILITIES] = tf.nn.softmax(scores, name=key.PROBABILITIES)
+            found[key.CLASSES] = self._classes(scores)
+        return found
+
+    def metrics(self, predictions: dict[str, Any], labels: Any, weights: Any) -> dict[str, Any]:
+        """See the base class."""
+        return {MetricKey.ACCURACY: self._accuracy(predictions, labels, weights)}
 
     def _classes(self, logits: Any) -> Any:
         """Returns the likeliest class of each example, [batch]; a string if the labels are."""
@@ -203,7 +220,7 @@ class _Classes(Head):
 
 
 class BinaryHead(_Classes):
-    """A head of two classes, with one logit."""
+    """A classification head for two classes, with one logit."""
 
     scope = "binary_logistic_head"
     problem_type = ProblemType.LOGISTIC_REGRESSION
@@ -212,23 +229,12 @@ class BinaryHead(_Classes):
         super().__init__(head, label_keys, *names)
         self._thresholds = tuple(thresholds or (0.5,))
 
-    def predictions(self, logits: Any) -> dict[str, Any]:
-        """See the base class."""
-        with tf1.name_scope(None, "predictions"):
-            both = tf.concat([tf.zeros_like(logits), logits], 1)
-            return {
-                PredictionKey.LOGITS: logits,
-                PredictionKey.LOGISTIC: tf.sigmoid(logits, name=PredictionKey.LOGISTIC),
-                PredictionKey.PROBABILITIES: tf.nn.softmax(both, name=PredictionKey.PROBABILITIES),
-                PredictionKey.CLASSES: self._classes(both),
-            }
-
     def metrics(self, predictions: dict[str, Any], labels: Any, weights: Any) -> dict[str, Any]:
         """See the base class."""
         logistic = predictions[PredictionKey.LOGISTIC]
         metrics, key = tf1.metrics, MetricKey
         found = {
-            key.ACCURACY: self._accuracy(predictions, labels, weights),
+            **super().metrics(predictions, labels, weights),
             key.PREDICTION_MEAN: metrics.mean(logistic, weights),
             key.LABEL_MEAN: metrics.mean(labels, weights),
             key.ACCURACY_BASELINE: metrics.mean(labels, weights),
@@ -248,29 +254,14 @@ class BinaryHead(_Classes):
 
 
 class MultiClassHead(_Classes):
-    """A head of more than two classes."""
+    """A classification head for more than two classes."""
 
     scope = "multi_class_head"
     problem_type = ProblemType.CLASSIFICATION
 
-    def predictions(self, logits: Any) -> dict[str, Any]:
-        """See the base class."""
-        with tf1.name_scope(None, "predictions"):
-            return {
-                PredictionKey.LOGITS: logits,
-                PredictionKey.PROBABILITIES: tf.nn.softmax(
-                    logits, name=PredictionKey.PROBABILITIES
-                ),
-                PredictionKey.CLASSES: self._classes(logits),
-            }
-
-    def metrics(self, predictions: dict[str, Any], labels: Any, weights: Any) -> dict[str, Any]:
-        """See the base class."""
-        return {MetricKey.ACCURACY: self._accuracy(predictions, labels, weights)}
-
 
 class RegressionHead(Head):
-    """A head of numbers."""
+    """A regression head."""
 
     scope = "regression_head"
     problem_type = ProblemType.LINEAR_REGRESSION
@@ -286,11 +277,6 @@ class RegressionHead(Head):
             return {
                 PredictionKey.SCORES: scores if self._link_fn is None else self._link_fn(scores)
             }
-
-    def metrics(self, predictions: dict[str, Any], labels: Any, weights: Any) -> dict[str, Any]:
-        """See the base class: there are none."""
-        del predictions, labels, weights
-        return {}
 
 
 def _flat(weights: Any) -> Any:

@@ -85,14 +85,14 @@ def _default_schedule(config: RunConfig) -> str:
 
 def _method(experiment: Experiment, schedule: str) -> Callable[[], Any]:
     """Returns a method of an experiment by its name."""
-    found = getattr(experiment, schedule, None)
-    if not callable(found) or schedule.startswith("_"):
-        valid = sorted(
-            name
-            for name in dir(experiment)
-            if not name.startswith("_") and callable(getattr(experiment, name))
-        )
+    kind = type(experiment)
+    # Of the class: input functions aren't methods.
+    methods = [
+        name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))
+    ]
+    if schedule not in methods:
         raise ValueError(
-            f"Schedule references non-existent task {schedule}. Experiment has {', '.join(valid)}."
+            f"Schedule references non-existent task {schedule}. Experiment has "
+            f"{', '.join(methods)}."
         )
-    return found  # type: ignore[no-any-return]
+    return getattr(experiment, schedule)  # type: ignore[no-any-return]

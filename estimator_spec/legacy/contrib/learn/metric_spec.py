@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ _SPELLINGS = {
 }
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class MetricSpec:
     """A metric, and which predictions, labels and weights it takes.
 
@@ -27,17 +29,10 @@ class MetricSpec:
         weight_key: name of the feature that has the weights of examples, or None.
     """
 
-    def __init__(
-        self,
-        metric_fn: Callable[..., Any],
-        prediction_key: str | None = None,
-        label_key: str | None = None,
-        weight_key: str | None = None,
-    ) -> None:
-        self.metric_fn = metric_fn
-        self.prediction_key = prediction_key
-        self.label_key = label_key
-        self.weight_key = weight_key
+    metric_fn: Callable[..., Any]
+    prediction_key: str | None = None
+    label_key: str | None = None
+    weight_key: str | None = None
 
     def __str__(self) -> str:
         name = getattr(self.metric_fn, "__name__", repr(self.metric_fn))

@@ -205,26 +205,23 @@ def get_output_alternatives(
     Raises:
         ValueError: there is no such output, or there are several without a default.
     """
-    found, default_key = model_fn_ops.output_alternatives, default_output_alternative_key
-    if not found:
-        if default_key:
-            raise ValueError(
-                f"Requested default_output_alternative: {default_key}, but available "
-                "output_alternatives are: []"
-            )
+    found, key = model_fn_ops.output_alternatives or {}, default_output_alternative_key
+    names = sorted(map(str, found))
+    if not found and not key:
         outputs = model_fn_ops.predictions
         if not isinstance(outputs, dict):
             outputs = {PredictionKey.GENERIC: outputs}
         return {DEFAULT_OUTPUT_KEY: (ProblemType.UNSPECIFIED, outputs)}, DEFAULT_OUTPUT_KEY
-    if default_key is None and len(found) > 1:
+    if key is None and len(found) > 1:
         raise ValueError(
             "Please specify a default_output_alternative. Available output_alternatives are: "
-            f"{sorted(map(str, found))}"
+            f"{names}"
         )
-    key = next(iter(found)) if default_key is None else default_key
+    if key is None:
+        key = next(iter(found))
     if key not in found:
         raise ValueError(
             f"Requested default_output_alternative: {key}, but available output_alternatives are: "
-            f"{sorted(map(str, found))}"
+            f"{names}"
         )
     return found, key

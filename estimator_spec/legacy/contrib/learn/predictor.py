@@ -19,17 +19,40 @@ tf1 = tf.compat.v1
 
 
 class ContribEstimatorPredictor(Predictor):
-    """Predictor of a checkpoint; `from_contrib_estimator` has its arguments."""
+    """Predictor of the latest checkpoint of an estimator of `tf.contrib.learn`.
+
+    Args:
+        estimator: the estimator.
+        prediction_input_fn: function that returns an `InputFnOps`.
+        input_alternative_key: name of the inputs. None: its `default_inputs`.
+        output_alternative_key: name of the outputs of a model that has several.
+        graph: graph in which the model is built. None: a new one.
+        config: `tf.compat.v1.ConfigProto` of the session.
+
+    Raises:
+        TypeError: `estimator` is another object.
+        KeyError: there are no such inputs.
+        ValueError: there are no such outputs.
+        CheckpointError: the checkpoint is damaged.
+    """
 
     def __init__(
         self,
-        estimator: Estimator,
+        estimator: Any,
         prediction_input_fn: Callable[[], Any],
         input_alternative_key: str | None = None,
         output_alternative_key: str | None = None,
         graph: tf.Graph | None = None,
         config: Any = None,
     ) -> None:
+        if not isinstance(estimator, Estimator):
+            hint = ""
+            if isinstance(estimator, CoreEstimator):
+                hint = " You likely want to call from_estimator."
+            raise TypeError(
+                "Expected estimator to be of type tf.contrib.learn.Estimator, but got type "
+                f"{type(estimator).__module__}.{type(estimator).__name__}.{hint}"
+            )
         checkpoint = checkpoint_state.find_latest(estimator.model_dir)
         self.graph = graph or tf.Graph()
         with self.graph.as_default():
@@ -51,38 +74,4 @@ class ContribEstimatorPredictor(Predictor):
                 self.session = tf1.train.MonitoredSession(creator)
 
 
-def from_contrib_estimator(
-    estimator: Any,
-    prediction_input_fn: Callable[[], Any],
-    input_alternative_key: str | None = None,
-    output_alternative_key: str | None = None,
-    graph: tf.Graph | None = None,
-    config: Any = None,
-) -> Predictor:
-    """Returns a predictor of the latest checkpoint of an estimator of `tf.contrib.learn`.
-
-    Args:
-        estimator: the estimator.
-        prediction_input_fn: function that returns an `InputFnOps`.
-        input_alternative_key: name of the inputs. None: its `default_inputs`.
-        output_alternative_key: name of the outputs of a model that has several.
-        graph: graph in which the model is built. None: a new one.
-        config: `tf.compat.v1.ConfigProto` of the session.
-
-    Raises:
-        TypeError: `estimator` is another object.
-        KeyError: there are no such inputs.
-        ValueError: there are no such outputs.
-        CheckpointError: the checkpoint is damaged.
-    """
-    if not isinstance(estimator, Estimator):
-        hint = ""
-        if isinstance(estimator, CoreEstimator):
-            hint = " You likely want to call from_estimator."
-        raise TypeError(
-            "Expected estimator to be of type tf.contrib.learn.Estimator, but got type "
-            f"{type(estimator).__module__}.{type(estimator).__name__}.{hint}"
-        )
-    return ContribEstimatorPredictor(
-        estimator, prediction_input_fn, input_alternative_key, output_alternative_key, graph, config
-    )
+from_contrib_estimator = ContribEstimatorPredictor

@@ -15,7 +15,7 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 
-def read_batch_examples(
+def read_keyed_batch_examples(
     file_pattern: Any,
     batch_size: int,
     reader: Callable[[], Any],
@@ -27,8 +27,8 @@ def read_batch_examples(
     parse_fn: Callable[[Any], Any] | None = None,
     name: str | None = None,
     seed: int | None = None,
-) -> Any:
-    """Returns a tensor of a batch of records, filled by queues.
+) -> tuple[Any, Any]:
+    """Returns tensors of a batch of records and of their keys, filled by queues.
 
     Args:
         file_pattern: pattern of files, or a list of patterns.
@@ -44,32 +44,11 @@ def read_batch_examples(
         seed: seed of the order, or None.
 
     Returns:
-        What `parse_fn` returns, or strings, [batch].
+        (keys, what `parse_fn` returns or else strings), [batch] each.
 
     Raises:
         ValueError: there is no file, or a size is wrong.
     """
-    _, examples = read_keyed_batch_examples(
-        *(file_pattern, batch_size, reader, randomize_input, num_epochs, queue_capacity),
-        *(num_threads, read_batch_size, parse_fn, name, seed),
-    )
-    return examples
-
-
-def read_keyed_batch_examples(
-    file_pattern: Any,
-    batch_size: int,
-    reader: Callable[[], Any],
-    randomize_input: bool = True,
-    num_epochs: int | None = None,
-    queue_capacity: int = 10000,
-    num_threads: int = 1,
-    read_batch_size: int = 1,
-    parse_fn: Callable[[Any], Any] | None = None,
-    name: str | None = None,
-    seed: int | None = None,
-) -> tuple[Any, Any]:
-    """Returns (keys, records) of a batch; the arguments are those of `read_batch_examples`."""
     files = _files(file_pattern)
     if not 0 < batch_size <= queue_capacity:
         raise ValueError(
@@ -103,6 +82,11 @@ def read_keyed_batch_examples(
         )
 
 
+def read_batch_examples(*args: Any, **kwargs: Any) -> Any:
+    """Returns the records of `read_keyed_batch_examples`, which has the arguments."""
+    return read_keyed_batch_examples(*args, **kwargs)[1]
+
+
 def read_batch_features(
     file_pattern: Any,
     batch_size: int,
@@ -120,7 +104,7 @@ def read_batch_features(
     """Returns the features of a batch of serialized examples, by name.
 
     Args:
-        file_pattern: as for `read_batch_examples`, as the arguments not listed here.
+        file_pattern: as for `read_keyed_batch_examples`, as the arguments not listed here.
         batch_size: see there.
         features: specification of the features for `tf.io.parse_example`.
         reader: see there.

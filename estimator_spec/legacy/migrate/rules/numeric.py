@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from estimator_spec.legacy.migrate.program import NO_LITERAL, ParsedModule
 from estimator_spec.legacy.migrate.rule import (
     LEAVING,
-    MigrationRule,
     MigrationTarget,
     calls_of_ours,
+    report,
 )
 
 # Sections of migration_guide.md.
@@ -38,6 +38,7 @@ _TABLE_OPTIMIZER = {
 }
 
 
+@report("table-optimizer", "which optimizer moves the tables", _HARDWARE)
 def _table_optimizer(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, "EmbeddingConfigSpec"):
         yield call.start, _TABLE_OPTIMIZER[target]
@@ -48,6 +49,7 @@ _COMBINER = {"embedding_column": 2, "shared_embedding_columns": 2, "TableConfig"
 _INITIALIZER = {"embedding_column": 3, "shared_embedding_columns": 3, "TableConfig": 2}
 
 
+@report("combiner-none", "combiner=None, whose meaning depends on the hardware", _HARDWARE)
 def _combiner_none(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     del target
     for call in calls_of_ours(program, *_COMBINER):
@@ -71,6 +73,7 @@ _ZERO_AFTER = (
 )
 
 
+@report("id-zero", "id 0 in dense input, which is padding on a TPU", _HARDWARE)
 def _id_zero(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, "EmbeddingConfigSpec"):
         yield call.start, _ZERO_AFTER if target in LEAVING else _ZERO_ON_CORE
@@ -85,6 +88,7 @@ _INVALID_IDS = {
 }
 
 
+@report("invalid-ids", "negative ids and ids outside of the vocabulary", _CHANGES)
 def _invalid_ids(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     unsafe = "Without use_safe_embedding_lookup a negative id is an error"
     safe = "By default use_safe_embedding_lookup drops negative ids"
@@ -105,6 +109,7 @@ _BUCKETS = {
 }
 
 
+@report("out-of-vocabulary", "position of the rows of unknown words", _MOVING, LEAVING)
 def _out_of_vocabulary(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     del target
     for call, _ in program.calls_of(*_BUCKETS):
@@ -132,6 +137,7 @@ _INITIALIZER_SPREAD = {
 }
 
 
+@report("initializer-spread", "tables without an initializer", _CHANGES)
 def _initializer_spread(
     program: ParsedModule, target: MigrationTarget
 ) -> Iterator[tuple[int, str]]:
@@ -156,6 +162,7 @@ _ADAM_EPSILON = {
 }
 
 
+@report("adam-epsilon", "epsilon and bias correction of Adam", _MOVING)
 def _adam_epsilon(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, "AdamParameters"):
         yield call.start, _ADAM_EPSILON[target]
@@ -169,6 +176,7 @@ def _adam_epsilon(program: ParsedModule, target: MigrationTarget) -> Iterator[tu
                 )
 
 
+@report("rmsprop-start", "start of RMSProp's mean square", _HARDWARE)
 def _rmsprop_start(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, "RMSPropParameters"):
         yield (
@@ -189,6 +197,7 @@ def _rmsprop_start(program: ParsedModule, target: MigrationTarget) -> Iterator[t
 _REMAINDER = {"batch": 1, "padded_batch": 3}
 
 
+@report("drop-remainder", "batches of a TPUEstimator without drop_remainder=True", _HARDWARE)
 def _drop_remainder(program: ParsedModule, target: MigrationTarget) -> Iterator[tuple[int, str]]:
     del target
     if not any(call.method == "TPUEstimator" for call in program.calls):
@@ -206,59 +215,13 @@ def _drop_remainder(program: ParsedModule, target: MigrationTarget) -> Iterator[
 
 
 RULES = (
-    MigrationRule(
-        "table-optimizer",
-        "report: which optimizer moves the tables",
-        _HARDWARE,
-        places=_table_optimizer,
-    ),
-    MigrationRule(
-        "combiner-none",
-        "report: combiner=None, whose meaning depends on the hardware",
-        _HARDWARE,
-        places=_combiner_none,
-    ),
-    MigrationRule(
-        "id-zero",
-        "report: id 0 in dense input, which is padding on a TPU",
-        _HARDWARE,
-        places=_id_zero,
-    ),
-    MigrationRule(
-        "invalid-ids",
-        "report: negative ids and ids outside of the vocabulary",
-        _CHANGES,
-        places=_invalid_ids,
-    ),
-    MigrationRule(
-        "out-of-vocabulary",
-        "report: position of the rows of unknown words",
-        _MOVING,
-        targets=LEAVING,
-        places=_out_of_vocabulary,
-    ),
-    MigrationRule(
-        "initializer-spread",
-        "report: tables without an initializer",
-        _CHANGES,
-        places=_initializer_spread,
-    ),
-    MigrationRule(
-        "adam-epsilon",
-        "report: epsilon and bias correction of Adam",
-        _MOVING,
-        places=_adam_epsilon,
-    ),
-    MigrationRule(
-        "rmsprop-start",
-        "report: start of RMSProp's mean square",
-        _HARDWARE,
-        places=_rmsprop_start,
-    ),
-    MigrationRule(
-        "drop-remainder",
-        "report: batches of a TPUEstimator without drop_remainder=True",
-        _HARDWARE,
-        places=_drop_remainder,
-    ),
+    _table_optimizer,
+    _combiner_none,
+    _id_zero,
+    _invalid_ids,
+    _out_of_vocabulary,
+    _initializer_spread,
+    _adam_epsilon,
+    _rmsprop_start,
+    _drop_remainder,
 )

@@ -22,7 +22,6 @@ from estimator_spec.legacy.migrate.rule import (
     Spell,
 )
 from estimator_spec.legacy.old_names import find
-from estimator_spec.legacy.program_source.places import Places
 
 _PRIVATE = (["core"], ["python"], ["tools"], ["tsl"])
 
@@ -112,7 +111,7 @@ def left_out(program: ParsedModule) -> Iterator[Finding]:
             f"This module is of a program of TensorFlow 1, and {name} is another thing in "
             f"TensorFlow 2: apply the rule {RULE.name}, too."
         )
-        yield Finding(*Places(program.source).position(use.start), RULE.name, reason, RULE.guide)
+        yield Finding(*program.places.position(use.start), RULE.name, reason, RULE.guide)
 
 
 def _of_left_modules(program: ParsedModule) -> Iterator[tuple[int, str]]:

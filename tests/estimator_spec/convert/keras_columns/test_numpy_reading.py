@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import column_strategies as drawn
+import compare_readings
 import estimator_spec
 from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import (
@@ -186,17 +187,30 @@ def test_other_normalizers_are_refused(function, words):
         numpy_functions.in_numpy(write_function(function, "normalizer", "it"), "it")
 
 
+@pytest.mark.parametrize(
+    "number", [20_000, pytest.param(10**7, marks=[pytest.mark.nightly, pytest.mark.timeout(7200)])]
+)
+def test_random_values_are_read_alike(number, tmp_path):
+    """Of ids that columns of every kind read, of odd values and in all forms, none differs."""
+    assert not compare_readings.compare(number, seed=3, folder=tmp_path).wrong
+
+
 COLUMNS = [
     fc.numeric_column("m", 3),
     fc.embedding_column(fc.categorical_column_with_identity("i", 8), 2),
     fc.embedding_column(fc.categorical_column_with_vocabulary_list("a", ["ant", "bee"]), 2),
     fc.indicator_column(fc.crossed_column(["a", "k"], 5)),
+    fc.embedding_column(
+        fc.weighted_categorical_column(fc.categorical_column_with_hash_bucket("t", 5), "w"), 2
+    ),
 ]
 GOOD = {
     "m": np.zeros((2, 3), np.float32),
     "i": np.array([1, 2]),
     "a": ["ant", "cow"],
     "k": [["x"], []],
+    "t": np.array([["x"], ["y"]]),
+    "w": [0.5, 2.0],
 }
 
 
@@ -211,17 +225,28 @@ def program():
 @pytest.mark.parametrize(
     ("feature", "words"),
     [
-        ({"m": None}, "Feature 'm' is missing; the features are ['a', 'i', 'k']"),
+        ({"m": None}, "Feature 'm' is missing; the features are ['a', 'i', 'k', 't', 'w']"),
         ({"m": np.zeros((2, 4))}, "Feature 'm' has the shape [2, 4]; it must be"),
         ({"m": [["x"], ["y"]]}, "Feature 'm' must be numbers, and has the type text"),
         ({"i": [0.5, 1.5]}, "Feature 'i' must be integers, and has the type float64"),
         ({"i": [1, 8]}, "Column 'i': the id 8 of example 1 is outside of [0, 8)"),
         ({"i": [1, 2, 3]}, "Feature 'i' has 3 examples, and feature 'a' 2"),
         ({"i": 5}, "Feature 'i' has no axis of examples: it is the single value 5"),
-        ({"a": ["ant", "\udc80"]}, "Feature 'a': value 1, '\\udc80', is no text"),
-        ({"a": ["ant", None]}, "Feature 'a': value 1, None, is no text: it is a NoneType"),
-        ({"a": np.array([1, 2])}, "The vocabulary of b'ant', … is text, and the feature int64"),
-        ({"k": [["x"], "y"]}, "Feature 'k'"),
+        ({"i": [1, None]}, "Feature 'i': None of example 1 is no text: it is a NoneType"),
+        ({"i": [[2], [1, None]]}, "Feature 'i': None of example 1 is no text"),
+        ({"i": [1, [2]]}, "Feature 'i' is no array: "),
+        ({"m": [[1.0, 2.0], [4.0]]}, "'m' is sparse; it must be an array of shape [2, 3]"),
+        ({"a": ["ant", "\udc80"]}, "'a': '\\udc80' of example 1 is no text: it can't be UTF-8"),
+        ({"a": np.array([["ant", "b"], ["", None]])}, "Feature 'a': None of example 1 is no text"),
+        ({"a": [["b", "ant"], ["ant", None]]}, "Feature 'a': None of example 1 is no text"),
+        ({"a": np.array([1, 2])}, "Feature 'a' must be text, and has the type int64"),
+        ({"a": np.array([[["b"]]] * 2)}, "Feature 'a' must be a matrix to be crossed, and has 3"),
+        ({"k": [[["x"]], []]}, "Feature 'k' must be a matrix to be crossed, and has 3 axes"),
+        ({"k": [["x"], "y"]}, "Feature 'k' has lists and values beside each other"),
+        ({"w": [0.5]}, "Feature 'w' has 1 examples, and feature 'a' 2"),
+        ({"w": [[], [0.5]]}, "Column 't_weighted_by_w_positive': 1 weights for 2 ids"),
+        ({"w": np.zeros((2, 0))}, "the weights have the shape [2, 0], and the ids [2, 1]; each id"),
+        ({"w": np.zeros((2, 1, 1))}, "the weights have the shape [2, 1, 1], and the ids [2, 1]"),
     ],
 )
 def test_bad_features_are_named(program, feature, words):
@@ -232,6 +257,12 @@ def test_bad_features_are_named(program, feature, words):
         program.preprocess(features)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_batches_of_no_examples_are_read(program):
+    """A batch without examples may be empty lists."""
+    found = program.preprocess({key: [] for key in GOOD})
+    assert {len(value) for value in found.values()} == {0}
 
 
 def test_a_model_in_a_program_reads_by_numpy():
@@ -289,3 +320,7 @@ def test_bad_vocabulary_files_are_named(tmp_path):
         numpy_preprocessing.words_in_file(str(path), 4)
     with pytest.raises(ValueError, match="words.txt, line 3: b'x' is no int64"):
         numpy_preprocessing.words_in_file(str(path), 3, "int64")
+    path.write_bytes(b"9223372036854775807\n9223372036854775808\n")
+    assert numpy_preprocessing.words_in_file(str(path), 1, "int64") == [2**63 - 1]
+    with pytest.raises(ValueError, match="line 2: b'9223372036854775808' is no int64"):
+        numpy_preprocessing.words_in_file(str(path), 2, "int64")

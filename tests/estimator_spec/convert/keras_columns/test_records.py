@@ -103,6 +103,17 @@ def test_damaged_files_are_named(change, words, tmp_path):
         list(records.read_records(str(path)))
 
 
+@pytest.mark.parametrize("change", [lambda data: data[:-9], lambda data: b"!" + data])
+def test_damaged_compressed_files_are_named(change, tmp_path):
+    """A compressed file that is cut, or isn't compressed, is named."""
+    path = tmp_path / "a.tfrecord.gz"
+    with tf.io.TFRecordWriter(str(path), "GZIP") as writer:
+        writer.write(b"some text")
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(ValueError, match="a.tfrecord.gz: "):
+        list(records.read_records(str(path)))
+
+
 @pytest.mark.parametrize(
     ("spec", "words"),
     [

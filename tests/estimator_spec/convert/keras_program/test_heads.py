@@ -76,7 +76,7 @@ def test_everything_is_compared(program):
     assert {"loss", "loss/price", "loss/sold", "average_loss/price", "auc/sold"} <= metrics
     predictions = {item.name.removeprefix("batch 2: ") for item in result.of(Stage.PREDICTIONS)}
     assert {"price/predictions", "sold/probabilities", "sold/all_classes"} <= predictions
-    text = report.markdown(use, sources, result)
+    text = report.markdown(use, sources, result, report.of_keras(use, sources))
     assert "the loss of price" in text and "loss_fn" in text
 
 
@@ -117,7 +117,9 @@ def test_without_a_counterpart_of_the_optimizer(tmp_path):
     result = proof.compare(use, sources, module, model, found, [], found)
     assert result.agrees and result.of(Stage.METRICS) and not result.of(Stage.TRAINED_VALUES)
     assert "Training wasn't compared" in " ".join(result.remarks)
-    top, _, rest = report.markdown(use, sources, result).partition("## How each column")
+    top, _, rest = report.markdown(use, sources, result, report.of_keras(use, sources)).partition(
+        "## How each column"
+    )
     assert "**The model has no optimizer" in top
     assert "Keras has none of the same rule" in rest and "compile_model(trained, " in rest
     keras = pytest.importorskip("keras")

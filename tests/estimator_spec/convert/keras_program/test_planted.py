@@ -83,7 +83,7 @@ LOSS = {
     ),
 }
 ADAM, FTRL = "learning_rate=0.02", "learning_rate=0.1,"
-LOSSES = "20 further steps"
+LOSSES = "50 further steps"
 TRAINING = {
     "a learning rate": (ADAM, "learning_rate=0.0205", LOSSES),
     "a schedule": (

@@ -150,7 +150,7 @@ def test_a_program_moves_to_keras(written):
     assert (written / "moved").stat().st_mode & 0o777 == 0o700
     assert not [path for path in written.iterdir() if path.name.startswith(".")]
     # The losses, and the changes of each variable and slot, of further steps.
-    assert "losses: 20 further steps" in printed
+    assert "losses: 50 further steps" in printed
     assert "trained values: training/Adagrad/dnn/hiddenlayer_0/kernel/accumulator" in printed
     report = (written / "moved" / "report.md").read_text()
     assert "keras_rs.layers.EmbedReduce(32, 3" in report
@@ -317,7 +317,7 @@ def test_a_program_without_v2_behavior(before, tmp_path):
     before = {path: path.stat() for path in (tmp_path / "models").iterdir()}
     done = to_keras("--output", tmp_path / "out", program=program)
     assert "The two agree in all" in done.stdout, done.stderr[-2000:]
-    assert "20 further steps" in done.stdout
+    assert "50 further steps" in done.stdout
     assert "tf.math.log(" in (tmp_path / "out" / "model.py").read_text()
     after = {path: path.stat() for path in (tmp_path / "models").iterdir()}
     assert {path: (each.st_mtime_ns, each.st_size) for path, each in after.items()} == {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_spec.legacy.contrib.learn import column_layers, columns, inference
+from estimator_spec.legacy.contrib.learn import column_layers, columns
 
 tf1 = tf.compat.v1
 WORDS = [["ant"], ["bee"], ["ant"]]
@@ -193,14 +193,14 @@ def test_parsing():
 
 def test_inferred_columns():
     """Columns are inferred from arrays and from an input_fn; strings are refused."""
-    (column,) = inference.infer_real_valued_columns_from_input(np.zeros([3, 4]))
+    (column,) = column_layers.infer_real_valued_columns_from_input(np.zeros([3, 4]))
     assert (column.name, column.dimension, column.dtype) == ("", 4, tf.float64)
-    found = inference.infer_real_valued_columns_from_input_fn(
+    found = column_layers.infer_real_valued_columns_from_input_fn(
         lambda: ({"a": tf.zeros([3, 2]), "b": tf.zeros([3, 1], tf.int64)}, None)
     )
     assert [(column.name, column.dimension) for column in found] == [("a", 2), ("b", 1)]
     with pytest.raises(ValueError, match="Feature '' can't be a real valued column"):
-        inference.infer_real_valued_columns_from_input(np.array(WORDS))
+        column_layers.infer_real_valued_columns_from_input(np.array(WORDS))
 
 
 @pytest.mark.parametrize(

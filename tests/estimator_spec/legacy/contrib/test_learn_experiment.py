@@ -253,9 +253,11 @@ def test_workers_wait(make, monkeypatch):
     experiment = make()
     config = types.SimpleNamespace(task_id=3, is_chief=True)
     monkeypatch.setattr(type(experiment.estimator), "config", config)
-    monkeypatch.setattr(experiment.estimator, "train_with", lambda *args: args)
+    trained = []
+    monkeypatch.setattr(experiment.estimator, "train_with", lambda *args: trained.append(args))
     experiment.train()
     assert waited == [15]
-    experiment._delay_workers_by_global_step = True
-    (*_, hooks, _, _) = experiment.train()
+    experiment.delay_workers_by_global_step = True
+    experiment.train()
+    _, hooks, *_ = trained[-1]
     assert isinstance(hooks[-1], tf1.train.GlobalStepWaiterHook)

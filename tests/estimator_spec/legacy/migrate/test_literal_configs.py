@@ -100,3 +100,10 @@ def test_keras_rs(source: str, optimizer: str) -> None:
     expected, found = converted(ids), written(ids)
     for key in features:
         np.testing.assert_array_equal(found[key], expected[key])
+
+
+def test_missing_argument() -> None:
+    """A call that lacks an argument is left to the program, whose error it is."""
+    source = COLUMNS.replace("OPTIMIZER", SGD).replace(', 8, "sqrtn"', "")
+    options = MigrationOptions(MigrationTarget.MID_LEVEL, frozenset(["literal-configs"]))
+    assert "EmbeddingConfigSpec" in migrate(source, options).source

@@ -32,7 +32,7 @@ def to_sparse(feature: Any) -> tf.SparseTensor:
     if isinstance(feature, tf.SparseTensor):
         return feature
     feature = as_matrix(feature)
-    missing = tf.constant("" if feature.dtype == tf.string else -1, feature.dtype)
+    missing = tf.constant("") if feature.dtype == tf.string else tf.cast(-1, feature.dtype)
     places = tf.where(feature != missing)
     return tf.SparseTensor(places, tf.gather_nd(feature, places), tf.shape(feature, tf.int64))
 

@@ -8,6 +8,7 @@ only.
 
 from __future__ import annotations
 
+import itertools
 import math
 import pathlib
 import re
@@ -45,6 +46,8 @@ class Sparse(NamedTuple):
 
     def to_dense(self, default: Any) -> np.ndarray:
         """Returns the whole array, with the default where there is no value."""
+        if len(self.values) == math.prod(self.dense_shape):
+            return self.values.reshape(self.dense_shape)
         dense = np.full(self.dense_shape, default, self.values.dtype)
         dense[tuple(self.indices.T)] = self.values
         return dense
@@ -61,20 +64,20 @@ class Sparse(NamedTuple):
 
 
 def read_features(
-    features: Mapping[str, Any], kinds: Mapping[str, tuple[str, int | None]]
+    features: Mapping[str, Any], kinds: Mapping[str, tuple[str, int | str | None]]
 ) -> dict[str, Any]:
     """Returns features as arrays and `Sparse`.
 
     Args:
         features: arrays; lists; lists of lists or objects with `dense_shape`, which are sparse.
         kinds: of each feature that is read, 'numbers', 'integers', 'text' or 'words' (text or
-            integers), and the numbers of an example if it is dense.
+            numbers), and its form: the numbers of an example if it is dense, or 'matrix'.
 
     Raises:
         ValueError: a feature is missing, or has another type, rank or number of examples.
     """
     found: dict[str, Any] = {}
-    for key, (kind, size) in kinds.items():
+    for key, (kind, form) in kinds.items():
         if key not in features:
             there = sorted(map(str, features))
             raise ValueError(f"Feature {key!r} is missing; the features are {there}.")
@@ -82,12 +85,14 @@ def read_features(
         value = found[key] = as_array(features[key], what)
         is_sparse = isinstance(value, Sparse)
         values, shape = (value.values, value.dense_shape) if is_sparse else (value, value.shape)
-        types = {"numbers": "biuf", "integers": "iu", "text": "O", "words": "iuO"}[kind]
+        types = {"numbers": "biuf", "integers": "iu", "text": "O", "words": "biufO"}[kind]
         if values.size and values.dtype.kind not in types:
             raise ValueError(f"{what} must be {kind}, and has the type {type_name(values)}.")
-        if size is not None and (is_sparse or math.prod(shape[1:]) != size):
-            form = "is sparse" if is_sparse else f"has the shape {list(shape)}"
-            raise ValueError(f"{what} {form}; it must be an array of shape [{len(value)}, {size}].")
+        if form == "matrix" and len(shape) > 2:
+            raise ValueError(f"{what} must be a matrix to be crossed, and has {len(shape)} axes.")
+        if isinstance(form, int) and (is_sparse or (shape[0] and math.prod(shape[1:]) != form)):
+            other = "is sparse" if is_sparse else f"has the shape {list(shape)}"
+            raise ValueError(f"{what} {other}; it must be an array of shape [{shape[0]}, {form}].")
         first = next(iter(found))
         rows = batch_size(found[first])
         if shape[0] != rows:
@@ -105,13 +110,14 @@ def batch_size(feature: Any) -> int:
     return int(feature.dense_shape[0]) if isinstance(feature, Sparse) else len(feature)
 
 
-def as_array(feature: Any, what: str = "A feature") -> Any:
+def as_array(feature: Any, what: str = "A feature", examples: Any = None) -> Any:
     """Returns a feature as an array, of bytes if it is text, or as a `Sparse`.
 
     Args:
         feature: an array; a list; a list of lists, which is ragged; an object with `indices`,
             `values` and `dense_shape`.
         what: what errors call it.
+        examples: the number of the example of each value; None: the place in the first axis.
 
     Raises:
         ValueError: it has no examples, or text that isn't UTF-8, or is no array.
@@ -120,33 +126,42 @@ def as_array(feature: Any, what: str = "A feature") -> Any:
         shape = tuple(int(axis) for axis in np.asarray(feature.dense_shape))
         indices = np.asarray(feature.indices, np.int64).reshape(-1, len(shape))
         check_places(indices, shape, what)
-        return Sparse(indices, as_array(feature.values, what), shape)
+        return Sparse(indices, as_array(feature.values, what, indices[:, 0]), shape)
     if isinstance(feature, (list, tuple)) and feature:
         if isinstance(feature[0], (list, tuple, np.ndarray)):
             return of_rows(feature, what)
         if isinstance(feature[0], (str, bytes)):  # NumPy's strings lose NULs at their end
             feature = np.array(feature, object)
-    array = np.asarray(feature)
+    try:
+        array = np.asarray(feature)
+    except ValueError as error:
+        raise ValueError(f"{what} is no array: {error}") from None
     if array.ndim == 0:
         raise ValueError(f"{what} has no axis of examples: it is the single value {feature!r}.")
     if array.dtype.kind in "SUO":
-        flat = array.astype(object).ravel()
-        flat[:] = encoded(flat.tolist(), what)
-        array = flat.reshape(array.shape)
+        texts = array.ravel().tolist()
+        if set(map(type, texts)) <= {bytes} and array.dtype == object:
+            return array
+        if examples is None:
+            examples = np.arange(len(texts)) // max(1, math.prod(array.shape[1:]))
+        array = np.array(encoded(texts, what, examples), object).reshape(array.shape)
     return array
 
 
-def encoded(texts: Sequence[Any], what: str) -> Sequence[bytes]:
-    """Returns texts as bytes."""
-    if set(map(type, texts)) <= {bytes}:
-        return texts
+def encoded(texts: Sequence[Any], what: str, examples: Sequence[int]) -> Sequence[bytes]:
+    """Returns texts, each of an example, as bytes."""
     found = []
-    for number, text in enumerate(texts):
+    for text, example in zip(texts, examples, strict=True):
         try:
             found.append(text if isinstance(text, bytes) else text.encode())
         except (AttributeError, UnicodeEncodeError):
+            given = zip(texts, examples, strict=True)  # among numbers, what made them no array
+            odd = (each for each in given if not isinstance(each[0], (str, bytes, int, float)))
+            text, example = next(odd, (text, example))
             why = "can't be UTF-8" if isinstance(text, str) else f"is a {type(text).__name__}"
-            raise ValueError(f"{what}: value {number}, {text!r}, is no text: it {why}.") from None
+            raise ValueError(
+                f"{what}: {text!r} of example {example} is no text: it {why}."
+            ) from None
     return found
 
 
@@ -171,19 +186,27 @@ def of_rows(rows: Sequence[Any], what: str = "A feature") -> Sparse:
             raise ValueError(f"{what} has lists and values beside each other.")
         lengths = np.array([len(each) for each in level])
         parents = np.repeat(np.arange(len(level)), lengths)
-        numbers = np.arange(len(parents)) - (np.cumsum(lengths) - lengths)[parents]
-        indices = np.column_stack([indices[parents], numbers])
+        indices = np.column_stack([indices[parents], numbers_within(lengths)])
         shape.append(int(lengths.max(initial=0)))
         level = [value for each in level for value in each]
-    values = as_array(level, what) if level else np.array([], object)
+    values = as_array(level, what, indices[:, 0]) if level else np.array([], object)
     return Sparse(indices, values, tuple(shape))
+
+
+def numbers_within(counts: np.ndarray) -> np.ndarray:
+    """Returns 0, 1, 2, … for each of some counts, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
 
 
 def fingerprints(texts: Sequence[bytes]) -> np.ndarray:
     """Returns the 64-bit fingerprints of texts, uint64."""
     import farmhash
 
-    return np.fromiter(map(farmhash.fingerprint64, texts), np.uint64, len(texts))
+    find, words = farmhash.fingerprint64, set(texts)
+    if 2 * len(words) < len(texts):  # a dict is faster than a fingerprint
+        find = dict(zip(words, map(find, words), strict=True)).__getitem__
+    return np.fromiter(map(find, texts), np.uint64, len(texts))
 
 
 def hash_buckets(values: np.ndarray, buckets: int) -> np.ndarray:
@@ -230,7 +253,8 @@ class Vocabulary:
                 f"The vocabulary of {first!r}, … is {own}, and the feature {type_name(words)}."
             )
         flat, default = words.ravel(), -1 if self._oov_buckets else self._default
-        ids = np.array([self._ids.get(word, default) for word in flat.tolist()], np.int64)
+        found = map(self._ids.get, flat.tolist(), itertools.repeat(default))
+        ids = np.fromiter(found, np.int64, flat.size)
         if self._oov_buckets:
             other = np.flatnonzero(ids < 0)
             ids[other] = len(self._ids) + hash_buckets(flat[other], self._oov_buckets)
@@ -241,12 +265,13 @@ def to_sparse(feature: Any) -> Sparse:
     """Returns a categorical feature as sparse values.
 
     "" and -1 of a dense array mean that there is no value; in a sparse or ragged one they are
-    values.
+    values. (-1 of an unsigned type is its largest number, as in TensorFlow.)
     """
     if isinstance(feature, Sparse):
         return feature
     feature = as_matrix(feature)
-    present = feature != (b"" if feature.dtype == object else -1)
+    is_text = feature.dtype == object
+    present = feature != (b"" if is_text else np.array(-1).astype(feature.dtype))
     return Sparse(np.argwhere(present), feature[present], feature.shape)
 
 
@@ -288,7 +313,9 @@ def words_in_file(path: str, size: int, dtype: str = "string") -> Any:
         raise ValueError(f"{path} has {len(words)} lines, and the vocabulary's size is {size}.")
     form = rb"[^\n]+" if dtype == "string" else rb"\s*[+-]?[0-9]+\s*"
     for number, word in enumerate(words, 1):
-        if not re.fullmatch(form, word):
+        if not re.fullmatch(form, word) or (
+            dtype != "string" and not -(2**63) <= int(word) < 2**63
+        ):
             raise ValueError(f"{path}, line {number}: {word!r} is no {dtype}.")
     return words if dtype == "string" else [int(word) for word in words]
 
@@ -336,18 +363,20 @@ def cross_ids(parts: Sequence[Any], buckets: int, hash_key: int | None = None) -
     given = [part if isinstance(part, Sparse) else as_matrix(part) for part in parts]
     given.sort(key=lambda part: not isinstance(part, Sparse))
     batch = batch_size(given[0])
-    fields = [values_of_rows(part) for part in given]
-    totals = np.prod([counts for _, counts in fields], 0, dtype=np.int64)
-    rows = np.repeat(np.arange(batch), totals)
-    places = np.arange(len(rows)) - (np.cumsum(totals) - totals)[rows]
-    hashes = np.full(len(rows), np.uint64(hash_key or 0xDECAFCAFFE))
-    following = totals
-    for values, counts in fields:
-        following = following // np.maximum(counts, 1)
-        chosen = (np.cumsum(counts) - counts)[rows] + places // following[rows] % counts[rows]
+    rows, hashes = np.arange(batch), np.full(batch, np.uint64(hash_key or 0xDECAFCAFFE))
+    for part in given:
+        values, counts = values_of_rows(part)
+        chosen = rows
+        if (counts != 1).any():
+            repeats = counts[rows]
+            first = (np.cumsum(counts) - counts)[rows]
+            chosen = np.repeat(first, repeats) + numbers_within(repeats)
+            rows, hashes = np.repeat(rows, repeats), np.repeat(hashes, repeats)
         hashes = concatenated(hashes, values[chosen])
+    totals = np.bincount(rows, minlength=batch)
     ids = (hashes % np.uint64(buckets)).astype(np.int64)
-    return Sparse(np.stack([rows, places], 1), ids, (batch, int(totals.max(initial=0))))
+    places = np.stack([rows, numbers_within(totals)], 1)
+    return Sparse(places, ids, (batch, int(totals.max(initial=0))))
 
 
 def values_of_rows(part: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -363,12 +392,22 @@ def values_of_rows(part: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def weights_of(ids: Sparse, weights: Any) -> np.ndarray:
     """Returns the weights of ids: sparse ones in their order, dense ones by their places."""
-    if not isinstance(weights, Sparse):
-        return as_matrix(weights)[tuple(ids.indices.T)].astype(np.float32)
-    if len(weights.values) != len(ids.values):
+    if isinstance(weights, Sparse):
+        return weights.values.astype(np.float32)
+    return as_matrix(weights)[tuple(ids.indices.T)].astype(np.float32)
+
+
+def check_weights(ids: Sparse, weights: Any, what: str) -> None:
+    """Raises a ValueError if there isn't a weight for each id."""
+    if isinstance(weights, Sparse):
         found, wanted = len(weights.values), len(ids.values)
-        raise ValueError(f"There are {found} weights for {wanted} ids; each id needs a weight.")
-    return weights.values.astype(np.float32)
+        if found != wanted:
+            raise ValueError(f"{what}{found} weights for {wanted} ids; each id needs a weight.")
+        return
+    shape = as_matrix(weights).shape
+    if len(shape) != len(ids.dense_shape) or (ids.indices >= shape).any():
+        form = f"{list(shape)}, and the ids {list(ids.dense_shape)}"
+        raise ValueError(f"{what}the weights have the shape {form}; each id needs a weight.")
 
 
 def padded(
@@ -397,14 +436,16 @@ def padded(
     found = dense >= 0
     numbers: Any = np.float32(1)
     if weights is not None:
+        check_weights(ids, weights, f"Column {name!r}: ")
         numbers = ids.with_values(weights_of(ids, weights)).to_dense(0)
-    if positive:
-        found &= numbers > 0
-    others = np.max(np.where(found, dense, 0), -1 if safe else None, keepdims=True, initial=0)
-    return {
-        f"{name}_ids": np.where(found, dense, others),
-        f"{name}_weights": np.where(found, numbers, np.float32(0)),
-    }
+    if positive:  # numbers below the least normal one are 0, as in `buckets_of`
+        found &= numbers >= np.finfo(np.float32).tiny
+    if not found.all():
+        axis = -1 if safe else None
+        others = np.where(found, dense, 0).max(axis, keepdims=True, initial=0)
+        dense = np.where(found, dense, others)
+    weights = np.where(found, numbers, np.float32(0))
+    return {f"{name}_ids": dense, f"{name}_weights": weights}
 
 
 def check_ids(ids: Sparse, valid: np.ndarray, rows: int, what: str) -> None:
@@ -487,7 +528,7 @@ CLASSES = ["no", "yes"]
 
 FEATURES = {
     "age": ("numbers", None),
-    "city": ("words", None),
+    "city": ("text", "matrix"),
     "counts": ("numbers", None),
     "items": ("text", None),
     "spent": ("numbers", None),

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the estimator of a program on batches: its columns, predictions and evaluation."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import tpu_columns
+from estimator_spec.canned import input_layer, linear_model
+from estimator_spec.convert.keras_columns import assembly
+from estimator_spec.convert.keras_columns.dense import is_sequence
+from estimator_spec.convert.keras_program.batches import Batch, Feeding
+from estimator_spec.convert.keras_program.first_use import EstimatorUse
+from estimator_spec.convert.keras_program.written import WrittenProgram
+from estimator_spec.core.driver.estimator_base import copy_with
+
+tf1 = tf.compat.v1
+
+
+class EstimatorRefusesError(ValueError):
+    """The estimator, and not the written model, can't take a batch."""
+
+    def __init__(self, error: tf.errors.OpError) -> None:
+        # TensorFlow's reason follows the place in the program and the line "Node: NAME".
+        _, _, after = error.message.rpartition("\nNode: ")
+        reason = after.partition("\n")[2] or error.message
+        line = reason.partition("\n\t")[0].strip()
+        super().__init__(f"the estimator refuses a batch: {line}")
+
+
+def feature_layers(
+    use: EstimatorUse, sources: WrittenProgram, batch: Batch
+) -> dict[str, np.ndarray]:
+    """Returns what the feature layers of a use's columns return, by the model's outputs."""
+    columns = assembly.check_columns(use.columns)
+    return _run(functools.partial(_feature_layers, columns), sources, batch)
+
+
+def part_columns(part: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
+    """Returns what each column of a part of a canned model returns, by its name."""
+    return _run(_part_columns(part, assembly.check_columns(part.columns)), sources, batch)
+
+
+def predictions(use: EstimatorUse, checkpoint: str, batch: Batch) -> dict[str, np.ndarray]:
+    """Returns the predictions of a canned estimator; those of several heads by HEAD/KEY.
+
+    Raises:
+        EstimatorRefusesError: it can't take the batch.
+    """
+
+    def input_fn() -> Any:
+        return tf.data.Dataset.from_tensors(batch.tensors())
+
+    whole = use.estimator.predict(input_fn, checkpoint_path=checkpoint, yield_single_examples=False)
+    try:
+        expected = next(whole)
+    except tf.errors.InvalidArgumentError as error:
+        raise EstimatorRefusesError(error) from None
+    whole.close()
+    return {"/".join(k) if isinstance(k, tuple) else k: v for k, v in expected.items()}
+
+
+def metrics(
+    use: EstimatorUse, sources: WrittenProgram, batches: Sequence[Batch], scratch: str | None
+) -> dict[str, Any]:
+    """Returns the loss and the metrics of a canned estimator."""
+    feeding = Feeding(batches)
+    with tempfile.TemporaryDirectory(dir=scratch) as directory:
+        # An evaluation writes summaries; the program's directory is the user's.
+        estimator = copy_with(use.estimator, model_dir=directory)
+        expected = estimator.evaluate(
+            feeding.input_fn, len(batches), [feeding], checkpoint_path=sources.checkpoint
+        )
+    del expected["global_step"]
+    return expected
+
+
+def _part_columns(part: Any, columns: list[Any]) -> Any:
+    """Returns a function that builds each column of a part in a graph."""
+    units = 1
+
+    def build(features: Any, units: int = units) -> dict[str, Any]:
+        found = {}
+        for column in columns:
+            if part.scope == "linear":
+                with tf1.variable_scope("linear", reuse=tf1.AUTO_REUSE):
+                    output = linear_model.build(features, [column], units, part.sparse_combiner)
+                found[column.name] = output.logits - output.bias
+            else:
+                scope = f"dnn/{input_layer.SCOPE}"
+                with tf1.variable_scope(scope, reuse=tf1.AUTO_REUSE):
+                    found[column.name] = input_layer.build(features, [column])
+        return found
+
+    return build
+
+
+def _feature_layers(columns: list[Any], features: Any) -> dict[str, Any]:
+    """Returns what the feature layers return, by the names of the model's outputs."""
+    sequences = [column for column in columns if is_sequence(column)]
+    others = [column for column in columns if not is_sequence(column)]
+    tensors = {}
+    if others:
+        tensors["input_layer"] = tpu_columns.input_layer(features, others)
+    if sequences:
+        steps, lengths = tpu_columns.sequence_input_layer(features, sequences)
+        tensors.update(sequence_input=steps, sequence_length=lengths)
+    return tensors
+
+
+def _run(build: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
+    """Runs columns in a graph with the checkpoint's variables."""
+    units = next(
+        (v.shape[0] for v in sources.found if v.attribute == "bias" and "linear" in v.layer), None
+    )
+    with tf.Graph().as_default():
+        features = batch.tensors()
+        tensors = build(features) if units in (None, 1) else build(features, units)
+        variables = {
+            _stored_name(variable.op.name, sources): variable for variable in tf1.global_variables()
+        }
+        saver = tf1.train.Saver(variables) if variables else None
+        with tf1.Session() as session:
+            session.run([tf1.global_variables_initializer(), tf1.tables_initializer()])
+            if saver is not None:
+                saver.restore(session, sources.checkpoint)
+            try:
+                values: dict[str, np.ndarray] = session.run(tensors)
+            except tf.errors.InvalidArgumentError as error:
+                raise EstimatorRefusesError(error) from None
+            return values
+
+
+def _stored_name(name: str, sources: WrittenProgram) -> str:
+    """Returns the checkpoint's name of a variable."""
+    names = sorted(set(sources.found.values()))
+    if name in names:
+        return name
+    for length in (2, 1):
+        ending = "/".join(name.split("/")[-length:])
+        matches = [other for other in names if other == ending or other.endswith(f"/{ending}")]
+        if len(matches) == 1:
+            return matches[0]
+    return name

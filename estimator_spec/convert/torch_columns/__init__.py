@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes programs of PyTorch of feature columns and canned estimators, without torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_spec.convert.keras_columns import planned, program_files, trained_values
+from estimator_spec.convert.keras_columns.plan import Difference, Origin
+from estimator_spec.convert.torch_columns import table_optimizers, written
+from estimator_spec.convert.torch_columns.translation import state_name
+from estimator_spec.core.checkpoints.bundle import Checkpoint
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class TorchConversion:
+    """Record of a conversion of feature columns to a program of PyTorch.
+
+    Attributes:
+        origins: how each column became layers.
+        differences: what isn't equal.
+        variables: names of the checkpoint's variables by name in the model's state.
+    """
+
+    origins: tuple[Origin, ...]
+    differences: tuple[Difference, ...]
+    variables: dict[str, str]
+
+
+def to_torch(
+    source: Any,
+    directory: str | os.PathLike[str],
+    checkpoint: Any = None,
+    *,
+    layer: str | None = None,
+    units: int = 1,
+    sparse_combiner: str = "sum",
+    variable_names: Mapping[str, str] | None = None,
+) -> TorchConversion:
+    """Writes a program of PyTorch of feature columns, with their trained tables.
+
+    The program needs torch, numpy and pyfarmhash; this function doesn't. In its directory
+    `model.load_model()` returns the `torch.nn.Module`, `reading.preprocess(features)` its inputs as
+    arrays, `model.load_optimizers(module)` the optimizers with the checkpoint's slots.
+    `python -m estimator_spec to-torch` writes the same, and a comparison with the estimator.
+
+    Args:
+        source: feature columns of `tf.feature_column` or `tpu_columns`; an `EmbeddingConfigSpec` of
+            columns, whose tables get its optimizers; or a canned estimator.
+        directory: a new or empty directory.
+        checkpoint: prefix of a checkpoint, or a directory, whose latest one is taken. None: the
+            estimator's `model_dir`.
+        layer: as for `to_keras`.
+        units: as for `to_keras`.
+        sparse_combiner: as for `to_keras`.
+        variable_names: as for `to_keras`.
+
+    Raises:
+        CheckpointError: the checkpoint is missing or damaged, or that of another model.
+        ValueError: something can't move, there is no checkpoint, or the directory isn't empty.
+    """
+    directory, checkpoint = os.fspath(directory), planned.checkpoint_of(source, checkpoint)
+    if checkpoint is None:
+        raise ValueError("to_torch needs the checkpoint that the columns were trained in.")
+    if os.path.lexists(directory) and (not os.path.isdir(directory) or os.listdir(directory)):
+        raise ValueError(f"The directory {directory!r} isn't empty. Name a new one.")
+    plan = planned.plan_source(
+        source, layer, units, sparse_combiner, inline_words=program_files.INLINE_WORDS
+    )
+    if isinstance(source, EmbeddingConfigSpec):
+        table_optimizers.add_optimizers(plan, source)
+    found = trained_values.find_variables(plan, checkpoint, variable_names)
+    with Checkpoint(checkpoint) as opened:
+        prefix = opened.prefix
+    title = type(source).__name__ if hasattr(source, "canned_model") else "feature columns"
+    texts = written.program_texts(plan, title, written.shapes_of(prefix, found))
+    for name in written.OF_THE_PROOF:
+        del texts[name]
+    os.makedirs(directory, exist_ok=True)
+    written.write_program(texts, plan, prefix, found, directory)
+    names = {state_name(variable): name for variable, name in found.items()}
+    return TorchConversion(tuple(plan.origins), tuple(plan.differences), names)
+
+
+__all__ = ["TorchConversion", "to_torch"]

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recovers feature columns from the ops between the features and the variables of a graph.
+
+What a column is, is read from ops and their constants, not from names: `StringToHashBucketFast` has
+the number of buckets, `Bucketize` the boundaries, the initializer of a table the words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from estimator_spec.saved_models import categorical, normalizers
+from estimator_spec.saved_models.graph import (
+    GraphVariable,
+    NodeGraph,
+    UnknownPartError,
+    node_name,
+)
+
+fc = tf.feature_column
+
+_GATHERS = ("ResourceGather", "GatherV2", "Gather")
+# What is between the gathered rows and the op that combines them: parts of a partitioned table,
+# rows of repeated ids, clipped norms.
+_ROWS = (
+    *("Identity", "Cast", "Reshape", "GatherV2", "Gather", "Mul", "RealDiv", "Maximum"),
+    *("DynamicStitch", "ParallelDynamicStitch", "ResourceGather", "Sqrt", "Sum", "Square"),
+    *("Select", "SelectV2", "ConcatV2"),
+)
+_READS = dict.fromkeys(("Identity", "ReadVariableOp", "ConcatV2", "Reshape", "StopGradient"), 0)
+_DENSE = dict.fromkeys(("Reshape", "Identity", "Squeeze", "ExpandDims"), 0)
+_SEGMENTS = {"SparseSegmentMean": "mean", "SparseSegmentSqrtN": "sqrtn", "SparseSegmentSum": "sum"}
+_WEIGHTED_SUMS = ("SegmentSum", "SegmentSumV2", "UnsortedSegmentSum")
+_DIVISIONS = ("RealDiv", "DivNoNan", "Div")
+
+
+class Combination(NamedTuple):
+    """How the rows of a lookup are combined.
+
+    Attributes:
+        combiner: 'sum', 'mean' or 'sqrtn'.
+        weights: key of the feature with the ids' weights, or None.
+        max_norm: the rows are clipped to this norm, or None.
+        tensor: the combined rows.
+    """
+
+    combiner: str
+    weights: str | None
+    max_norm: float | None
+    tensor: str
+
+
+class TableLookup(NamedTuple):
+    """A lookup of a variable's rows.
+
+    Attributes:
+        variable: name of the variable, without that of its part.
+        ids: the tensor of its ids.
+        node: the node that gathers the rows.
+    """
+
+    variable: str
+    ids: str
+    node: Any
+
+
+class ColumnReader:
+    """Reads the columns of a graph.
+
+    Args:
+        graph: the graph.
+
+    Attributes:
+        variables: variables by name; those in parts are whole.
+    """
+
+    def __init__(self, graph: NodeGraph) -> None:
+        self._graph = graph
+        self._ids = categorical.CategoricalReader(graph, self.numeric)
+        self.variables: dict[str, GraphVariable] = {}
+        for name, part in sorted(graph.variables.items()):
+            base = whole_name(name)
+            known = self.variables.get(base)
+            if known is not None and part.shape:
+                rows = known.shape[0] + part.shape[0]
+                part = part._replace(shape=(rows, *part.shape[1:]))
+            self.variables[base] = part
+
+    # Dense columns.
+
+    def dense(self, tensor: str) -> Any:
+        """Returns the dense column whose values a tensor holds."""
+        graph = self._graph
+        tensor = graph.follow(tensor, _DENSE)
+        if tensor in graph.features:
+            return self.numeric(tensor)
+        node = graph.node(tensor)
+        inputs = graph.inputs(node)
+        if node.op == "Sum" and graph.node(inputs[0]).op == "OneHot":
+            node = graph.node(inputs[0])
+            ids, depth = graph.inputs(node)[:2]
+            return fc.indicator_column(self._ids.read(ids, self._size(depth)))
+        if node.op == "OneHot":
+            return self._ids.read(inputs[0], None)  # a bucketized column
+        if node.op in ("ScatterNd", "SparseToDense"):
+            return fc.indicator_column(self._merged(node))
+        lookup = self.lookup_below(node.name)
+        if lookup is not None:
+            return self.embedding(lookup)
+        return self.numeric(tensor)
+
+    def numeric(self, tensor: str) -> Any:
+        """Returns the numeric column of a tensor of numbers."""
+        graph = self._graph
+        sources = sorted(graph_sources(graph, tensor))
+        keys = sorted({graph.features[name].key for name in sources})
+        if len(sources) != 1:
+            raise UnknownPartError(f"{tensor}: numbers of {keys or 'no feature'}, not of one")
+        feature = graph.features[sources[0]]
+        if feature.is_sparse or not (feature.dtype.is_floating or feature.dtype.is_integer):
+            raise UnknownPartError(
+                f"{tensor}: numbers computed of the {feature.dtype.name} feature {feature.key!r}"
+            )
+        default = feature.default
+        return fc.numeric_column(
+            feature.key,
+            feature.shape or (1,),
+            None if default is None else default.reshape(feature.shape or (1,)).tolist(),
+            feature.dtype,
+            normalizers.recover(graph, sources[0], tensor),
+        )
+
+    def embedding(self, lookup: TableLookup) -> Any:
+        """Returns the embedding column of a lookup."""
+        column, combination = self.looked_up(lookup)
+        dimension = self.variables[lookup.variable].shape[1]
+        combiner, max_norm = combination.combiner, combination.max_norm
+        return fc.embedding_column(column, dimension, combiner, max_norm=max_norm)
+
+    def looked_up(self, lookup: TableLookup) -> tuple[Any, Combination]:
+        """Returns the categorical column of a lookup, and how its rows are combined."""
+        column = self._ids.read(lookup.ids, self.variables[lookup.variable].shape[0])
+        combination = self._combination(lookup.node)
+        if combination.weights is not None:
+            column = fc.weighted_categorical_column(column, combination.weights)
+        return column, combination
+
+    def _size(self, tensor: str) -> int:
+        value = self._graph.constant(tensor)
+        if value is None:
+            raise UnknownPartError(f"{tensor}: the size of an indicator isn't a constant")
+        return int(value)
+
+    def _merged(self, node: Any) -> Any:
+        """Returns the column of `sparse_merge(ids, weights)`: the ids are in its indices."""
+        graph = self._graph
+        inputs = graph.inputs(node)
+        indices, values = (inputs[0], inputs[1] if node.op == "ScatterNd" else inputs[2])
+        weights = self._weights(values)
+        size = None
+        for user in graph.readers(node.name):
+            shape = graph.inputs(user)[1] if user.op == "Reshape" else None
+            packed = graph.node(shape) if shape else None
+            if packed is not None and packed.op == "Pack":
+                last = graph.constant(graph.inputs(packed)[-1])
+                size = None if last is None else int(last)
+        for tensor in walk_up(graph, indices, lambda found: self._ids.begins(found)):
+            if self._ids.begins(tensor):
+                column = self._ids.read(tensor, size)
+                return fc.weighted_categorical_column(column, weights)
+        raise UnknownPartError(f"{node.name}: the ids of an indicator aren't found")
+
+    # Lookups.
+
+    def lookup_below(self, name: str) -> TableLookup | None:
+        """Returns the lookup of a variable that a node is computed of; the nearest one."""
+        graph = self._graph
+        for tensor in walk_up(graph, name, lambda found: found in graph.features):
+            node = graph.node(tensor)
+            if node.op in _GATHERS:
+                lookup = self.lookup_of(node)
+                if lookup is not None:
+                    return lookup
+        return None
+
+    def lookup_of(self, node: Any) -> TableLookup | None:
+        """Returns the lookup that a node is; None if it gathers rows of no variable."""
+        rows, ids = self._graph.inputs(node)[:2]
+        variable = self.variable_of(rows)
+        return None if variable is None else TableLookup(variable, ids, node)
+
+    def variable_of(self, tensor: str) -> str | None:
+        """Returns the name of the variable that a tensor is the value of."""
+        node = self._graph.node(self._graph.follow(tensor, _READS))
+        return whole_name(node.name) if node.name in self._graph.variables else None
+
+    def _combination(self, lookup: Any) -> Combination:
+        graph, max_norm, sums = self._graph, None, []
+        for node in self._after(lookup.name):
+            if node.op in _SEGMENTS:
+                return Combination(_SEGMENTS[node.op], None, max_norm, node.name)
+            if node.op in _WEIGHTED_SUMS:
+                sums.append(node)
+            limit = graph.constant(graph.inputs(node)[1]) if node.op == "Maximum" else None
+            max_norm = max_norm if limit is None else categorical.shortest(float(limit))
+        for node in sums:
+            weights = self._factor(node, lookup)
+            if weights is None:
+                continue
+            for user in graph.readers(node.name):
+                if user.op in _DIVISIONS and node_name(user.input[0]) == node.name:
+                    below = walk_up(graph, user.input[1], self._is_segment)
+                    ops = {graph.node(name).op for name in below}
+                    combiner = "sqrtn" if "Sqrt" in ops else "mean"
+                    return Combination(combiner, weights, max_norm, user.name)
+            return Combination("sum", weights, max_norm, node.name)
+        raise UnknownPartError(f"{lookup.name}: how its rows are combined isn't found")
+
+    def _is_segment(self, tensor: str) -> bool:
+        return self._graph.node(tensor).op in _WEIGHTED_SUMS
+
+    def _after(self, name: str) -> Iterator[Any]:
+        """Yields the nodes that gathered rows go through, up to those that combine them."""
+        todo, seen = [name], set()
+        while todo:
+            for node in self._graph.readers(todo.pop(0)):
+                if node.name in seen:
+                    continue
+                seen.add(node.name)
+                yield node
+                if node.op in _ROWS:
+                    todo.append(node.name)
+
+    def _factor(self, node: Any, lookup: Any) -> str | None:
+        """Returns the key of the weights in a sum of rows times weights."""
+        graph = self._graph
+        product = graph.node(graph.inputs(node)[0])
+        if product.op != "Mul":
+            return None
+        for tensor in graph.inputs(product):
+            above = set(map(node_name, walk_up(graph, tensor, lambda t: t in graph.features)))
+            if lookup.name not in above:
+                return self._weights(tensor)
+        return None
+
+    def _weights(self, tensor: str) -> str:
+        """Returns the key of the feature with the weights of ids, a sparse or dense one."""
+        graph = self._graph
+        start = categorical.first_source(graph, tensor)
+        feature = graph.features.get(start)
+        if feature is None or not feature.dtype.is_floating:
+            node = graph.node(start)
+            raise UnknownPartError(f"{node.name}: weights of ids by {node.op}, not a feature")
+        return feature.key
+
+
+def graph_sources(graph: NodeGraph, tensor: str) -> set[str]:
+    """Returns the tensors of features that a tensor is made of."""
+    return {
+        name
+        for name in walk_up(graph, tensor, lambda found: found in graph.features)
+        if name in graph.features
+    }
+
+
+def walk_up(graph: NodeGraph, tensor: str, stop: Callable[[str], bool]) -> Iterator[str]:
+    """Yields what a tensor is made of, itself first, the nearest tensors first.
+
+    Args:
+        graph: the graph.
+        tensor: where to begin.
+        stop: whether what a tensor is made of isn't wanted.
+    """
+    todo, seen = [tensor], {tensor}
+    for name in todo:  # which grows
+        yield name
+        if name in graph.features or stop(name):
+            continue
+        node = graph.node(name)
+        if node.op == "Shape":
+            continue
+        for each in graph.inputs(node):
+            if each not in seen:
+                seen.add(each)
+                todo.append(each)
+
+
+def whole_name(name: str) -> str:
+    """Returns the name of a variable without that of its part."""
+    return re.sub(r"/part_\d+$", "", name)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the commands of `python -m estimator_spec saved-model`, once their options are read."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import tensorflow as tf
+
+from estimator_spec import saved_models
+from estimator_spec.core.common import own_files
+from estimator_spec.saved_models import estimator_source, page, text
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs a command and returns its exit status.
+
+    Args:
+        options: the command's options; `command` is its name.
+    """
+    try:
+        output, status = _COMMANDS[options.command](options)
+        sys.stdout.write(f"{output}\n")
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # such as `… | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted: nothing was written.\n")
+        return 130
+
+
+def _show(options: argparse.Namespace) -> tuple[str, int]:
+    model = saved_models.read(options.model, options.tag)
+    if options.html is not None:
+        page.make_page(model).write(options.html)
+        return f"written: {options.html}", 1 if model.unknown else 0
+    return text.describe(model), 1 if model.unknown else 0
+
+
+def _estimator(options: argparse.Namespace) -> tuple[str, int]:
+    program = estimator_source.write_program(saved_models.read(options.model, options.tag))
+    if options.output is None:
+        return program.rstrip(), 0
+    own_files.write_file(options.output, program.encode())
+    return f"written: {options.output}", 0
+
+
+_COMMANDS = {"show": _show, "estimator": _estimator}

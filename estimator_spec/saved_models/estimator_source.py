@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes a program whose canned estimator begins with the variables of a SavedModel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.convert.keras_columns.expressions import Name, call, render
+from estimator_spec.saved_models.column_source import ColumnWriter, table_of
+from estimator_spec.saved_models.graph import UnknownPartError
+from estimator_spec.saved_models.recovery import RecoveredColumn, RecoveredModel
+from estimator_spec.saved_models.text import NOT_STORED, feature_source
+
+_PROGRAM = '''\
+"""Trains on the {kind} of a SavedModel: --help says how.
+
+Of what a SavedModel doesn't hold, this has the defaults:
+{not_stored}.
+"""
+
+import argparse
+import os
+import re
+
+import tensorflow as tf
+
+import estimator_spec
+from estimator_spec import heads
+{imports}
+fc = tf.feature_column
+
+SAVED_MODEL = {directory}
+VARIABLES = os.path.join(SAVED_MODEL, "variables", "variables")
+FEATURES = {features}
+LABEL = {label}
+
+
+def make_estimator(model_dir=None):
+    """Returns the estimator; its first training begins with the SavedModel's variables."""
+    with tf.Graph().as_default():  # where shared embeddings can be made
+{columns}
+    names = "|".join(re.escape(name) for name, _ in tf.train.list_variables(VARIABLES))
+    warm_start = estimator_spec.WarmStartSettings(VARIABLES, [rf"({{names}})(/part_\\d+)?:0"])
+    return {estimator}
+
+
+def input_fn(files, label, batch_size=128):
+    """Returns batches of the tf.Examples of files, with their labels."""
+
+    def parse(examples):
+        features = tf.io.parse_example(examples, {{**FEATURES, label: LABEL}})
+        return features, features.pop(label)
+
+    paths = tf.data.Dataset.list_files(files)
+    return tf.data.TFRecordDataset(paths).shuffle(10_000).repeat().batch(batch_size).map(parse)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="pattern of TFRecord files")
+    parser.add_argument("--label", required=True, help="key of the label")
+    parser.add_argument("--model_dir", required=True)
+    parser.add_argument("--steps", type=int, default=1000)
+    arguments = parser.parse_args()
+    estimator = make_estimator(arguments.model_dir)
+    estimator.train(lambda: input_fn(arguments.data, arguments.label), steps=arguments.steps)
+'''
+_V1 = "from estimator_spec.canned import v1\n"
+_WIDTH = 100
+
+
+def write_program(model: RecoveredModel) -> str:
+    """Returns the text of the program.
+
+    Args:
+        model: what is recovered of a SavedModel.
+
+    Raises:
+        UnknownPartError: something wasn't recovered.
+    """
+    _ = model.canned_model  # which raises the error
+    writer = ColumnWriter(lambda path: _path(path, model))
+    lines, arguments = [], {}
+    for name, columns in (("linear", model.linear), ("deep", model.deep)):
+        if columns:
+            text = render(_expressions(writer, columns), 2, len(f"{name} = "), width=_WIDTH)
+            lines.append(f"        {name} = {text}")
+            arguments[name] = Name(name)
+    package = "v1" if model.generation == 1 else "estimator_spec"
+    constructor = f"{package}.{_class_name(model)}"
+    estimator = call(constructor, **_arguments(model, arguments))
+    return _PROGRAM.format(
+        kind=_class_name(model),
+        not_stored=NOT_STORED,
+        imports=_V1 if package == "v1" else "",
+        directory=render(os.path.dirname(os.path.abspath(model.path))),
+        features=render(_features(model), before=len("FEATURES = "), width=_WIDTH),
+        label=render(_label(model), width=_WIDTH),
+        columns="\n".join(lines) or "        pass",
+        estimator=render(estimator, 1, len("return "), width=_WIDTH),
+    )
+
+
+def _class_name(model: RecoveredModel) -> str:
+    if model.linear is not None and model.deep is not None:
+        return "DNNLinearCombinedEstimator"
+    if model.is_baseline:
+        return "BaselineEstimator"
+    return "LinearEstimator" if model.deep is None else "DNNEstimator"
+
+
+def _arguments(model: RecoveredModel, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of the estimator."""
+    made = [call(f"heads.{head.kind}", **head.arguments()) for head in model.heads]
+    found: dict[str, Any] = {"head": made[0] if len(made) == 1 else call("heads.MultiHead", made)}
+    both = model.linear is not None and model.deep is not None
+    if model.linear is not None:
+        found["linear_feature_columns" if both else "feature_columns"] = columns["linear"]
+        combiner = "linear_sparse_combiner" if both else "sparse_combiner"
+        if model.sparse_combiner != "sum":
+            found[combiner] = model.sparse_combiner
+    if model.deep is not None and model.layers is not None:
+        prefix, layers = "dnn_" if both else "", model.layers
+        found[f"{prefix}feature_columns"] = columns["deep"]
+        found[f"{prefix}hidden_units"] = list(layers.units)
+        name = None if layers.activation is None else f"tf.nn.{layers.activation.__name__}"
+        if name != "tf.nn.relu":
+            found[f"{prefix}activation_fn"] = name and Name(name)
+        if layers.batch_norm:
+            found["batch_norm"] = True
+    found["model_dir"] = Name("model_dir")
+    found["warm_start_from"] = Name("warm_start")
+    return found
+
+
+def _expressions(writer: ColumnWriter, columns: Sequence[RecoveredColumn]) -> list[Any]:
+    """Returns the source of columns; those of a shared table come from one call."""
+    groups: dict[Any, list[Any]] = {}
+    for place, found in enumerate(columns):
+        table = table_of(found.column)
+        groups.setdefault(place if table is None else table, []).append(found.column)
+    made: list[Any] = []
+    for key, group in groups.items():
+        if isinstance(key, int):
+            made.append(writer.expression(group[0]))
+        else:
+            shared = render(writer.shared(group), 3, 1, 1, _WIDTH)
+            made.append(Name(f"*{shared}"))
+    return made
+
+
+def _features(model: RecoveredModel) -> dict[str, Any]:
+    """Returns how tf.Examples are parsed: as in the SavedModel, or as the columns say."""
+    if model.parsing_spec:
+        return {key: feature_source(model.features[key]) for key in model.parsing_spec}
+    found = {}
+    for key, feature in sorted(model.features.items()):
+        if feature.is_sparse or feature.shape is None or feature.dtype == tf.string:
+            found[key] = call("tf.io.VarLenFeature", Name(f"tf.{_stored(feature.dtype)}"))
+        else:
+            shape = list(feature.shape or (1,))
+            found[key] = call("tf.io.FixedLenFeature", shape, Name(f"tf.{_stored(feature.dtype)}"))
+    return found
+
+
+def _stored(dtype: Any) -> str:
+    """Returns the dtype that a tf.Example has values of a dtype in."""
+    if dtype == tf.string:
+        return "string"
+    return "int64" if dtype.is_integer else "float32"
+
+
+def _label(model: RecoveredModel) -> Any:
+    head = model.heads[0]
+    if len(model.heads) > 1:
+        raise UnknownPartError(f"{model.path}: labels of a MultiHead, which one key can't hold")
+    size = head.logits_dimension
+    if head.kind in ("BinaryClassHead", "MultiClassHead"):
+        dtype, size = ("tf.int64" if head.labels is None else "tf.string"), 1
+    else:
+        dtype = "tf.int64" if head.kind == "MultiLabelHead" else "tf.float32"
+    return call("tf.io.FixedLenFeature", [size], Name(dtype))
+
+
+def _path(path: str, model: RecoveredModel) -> Any:
+    """Returns the expression of a vocabulary's path, below the SavedModel's where it is."""
+    home = os.path.dirname(model.path)
+    if not path.startswith(f"{home}/"):
+        return path
+    return call("os.path.join", Name("SAVED_MODEL"), *os.path.relpath(path, home).split("/"))

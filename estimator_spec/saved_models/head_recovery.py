@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recovers the head of a canned estimator from the outputs of its signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from estimator_spec.heads.binary_class import BinaryClassHead
+from estimator_spec.heads.first_generation import (
+    binary_logistic_head_with_sigmoid_cross_entropy_loss,
+    multi_class_head_with_softmax_cross_entropy_loss,
+    poisson_regression_head,
+    regression_head,
+)
+from estimator_spec.heads.multi import MultiHead
+from estimator_spec.heads.multi_class import MultiClassHead
+from estimator_spec.heads.multi_label import MultiLabelHead
+from estimator_spec.heads.regression import (
+    LogisticRegressionHead,
+    PoissonRegressionHead,
+    RegressionHead,
+)
+from estimator_spec.saved_models.categorical import CategoricalReader
+from estimator_spec.saved_models.columns import walk_up
+from estimator_spec.saved_models.graph import (
+    GraphSignature,
+    NodeGraph,
+    StoredTensor,
+    UnknownPartError,
+    node_name,
+)
+
+_PASSED = dict.fromkeys(("Identity", "Reshape", "ExpandDims", "Squeeze", "Cast"), 0)
+_LAYERS = ("MatMul", "BiasAdd", "AddN", "AddV2", "Add")
+_LOGITS = (*_LAYERS, "StridedSlice", "Slice", "Split", "SplitV")
+_BASELINE = "baseline/"  # whose logits are a product of ones and the bias
+
+
+class RecoveredHead(NamedTuple):
+    """A head, as far as its predictions show it.
+
+    Attributes:
+        kind: name of its class.
+        logits_dimension: number of its logits.
+        labels: labels of the classes, or None if they are numbers.
+        name: its name among several, else ''.
+        logits: the tensor of its logits, or of predictions made of them.
+    """
+
+    kind: str
+    logits_dimension: int
+    labels: tuple[str, ...] | None
+    name: str
+    logits: str
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of its class."""
+        found: dict[str, Any] = {}
+        if self.kind in ("MultiClassHead", "MultiLabelHead"):
+            found["n_classes"] = self.logits_dimension
+        if self.labels is not None:
+            found["label_vocabulary"] = list(self.labels)
+        if self.kind == "RegressionHead" and self.logits_dimension != 1:
+            found["label_dimension"] = self.logits_dimension
+        if self.name:
+            found["name"] = self.name
+        return found
+
+
+_CLASSES: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        *(BinaryClassHead, MultiClassHead, MultiLabelHead, RegressionHead),
+        *(LogisticRegressionHead, PoissonRegressionHead),
+    )
+}
+_FIRST_GENERATION: dict[str, Any] = {
+    "BinaryClassHead": binary_logistic_head_with_sigmoid_cross_entropy_loss,
+    "MultiClassHead": multi_class_head_with_softmax_cross_entropy_loss,
+    "PoissonRegressionHead": poisson_regression_head,
+    "RegressionHead": regression_head,
+}
+
+
+def make_head(found: tuple[RecoveredHead, ...], generation: int) -> Any:
+    """Returns the head object of recovered ones."""
+    first = _FIRST_GENERATION if generation == 1 and len(found) == 1 else {}
+    made = [first.get(each.kind, _CLASSES[each.kind])(**each.arguments()) for each in found]
+    return made[0] if len(made) == 1 else MultiHead(made)
+
+
+def recover(graph: NodeGraph) -> tuple[RecoveredHead, ...]:
+    """Returns the heads behind a SavedModel's signatures, in the order of their logits.
+
+    Raises:
+        UnknownPartError: the outputs aren't those of a head.
+    """
+    signature = prediction_signature(graph)
+    groups: dict[str, dict[str, StoredTensor]] = {}
+    for key, info in signature.outputs.items():
+        head, _, name = key.rpartition("/")
+        groups.setdefault(head, {})[name] = info
+    reader = _HeadReader(graph)
+    found = [reader.read(name, outputs) for name, outputs in groups.items()]
+    return tuple(sorted(found, key=reader.place) if len(found) > 1 else found)
+
+
+def prediction_signature(graph: NodeGraph) -> GraphSignature:
+    """Returns the signature with all predictions: 'predict', or the one with most outputs.
+
+    Raises:
+        UnknownPartError: there is none.
+    """
+    found = graph.signatures.get("predict")
+    if found is not None:
+        return found
+    usable = [each for each in graph.signatures.values() if each.outputs]
+    if not usable:
+        raise UnknownPartError("no signature has outputs")
+    return max(usable, key=lambda each: (len(each.outputs), each.name == "serving_default"))
+
+
+class _HeadReader:
+    def __init__(self, graph: NodeGraph) -> None:
+        self._graph = graph
+
+    def read(self, name: str, outputs: Mapping[str, StoredTensor]) -> RecoveredHead:
+        """Returns the head with these outputs, by the names that heads give them."""
+        graph = self._graph
+        values = outputs.get("predictions") or (
+            outputs.get("outputs") if len(outputs) == 1 else None
+        )
+        if values is not None:
+            node = graph.node(graph.follow(values.tensor, _PASSED))
+            op = "AddN" if node.name.startswith(_BASELINE) else node.op
+            kinds = {"Exp": "PoissonRegressionHead", "Sigmoid": "LogisticRegressionHead"}
+            if op not in (*_LOGITS, *kinds):
+                raise UnknownPartError(f"{values.tensor}: predictions by {op} of the logits")
+            kind = kinds.get(op, "RegressionHead")
+            return RecoveredHead(kind, _size(values), None, name, values.tensor)
+        scores = outputs.get("probabilities") or outputs.get("scores")
+        if scores is None:
+            names = ", ".join(sorted(outputs))
+            raise UnknownPartError(f"no head of a canned estimator has the outputs {names}")
+        labels = self._labels(outputs)
+        op = graph.node(graph.follow(scores.tensor, _PASSED)).op
+        size = _size(scores)
+        if op == "Sigmoid":
+            return RecoveredHead("MultiLabelHead", size, labels, name, scores.tensor)
+        if op != "Softmax":
+            raise UnknownPartError(f"{scores.tensor}: probabilities by {op}")
+        if self._is_binary(outputs, scores):
+            return RecoveredHead("BinaryClassHead", 1, labels, name, scores.tensor)
+        return RecoveredHead("MultiClassHead", size, labels, name, scores.tensor)
+
+    def _is_binary(self, outputs: Mapping[str, StoredTensor], scores: StoredTensor) -> bool:
+        """Returns whether there is one logit: the probabilities are of (0, logit)."""
+        if "logits" in outputs:
+            return _size(outputs["logits"]) == 1
+        graph = self._graph
+        softmax = graph.node(graph.follow(scores.tensor, _PASSED))
+        logits = graph.node(graph.follow(graph.inputs(softmax)[0], _PASSED))
+        return logits.op == "ConcatV2"
+
+    def place(self, head: RecoveredHead) -> int:
+        """Returns the number of the first of a head's logits among those of all heads."""
+        graph = self._graph
+        for tensor in walk_up(graph, head.logits, lambda name: graph.node(name).op == "MatMul"):
+            node = graph.node(tensor)
+            if node.op in ("StridedSlice", "Slice"):
+                begin = graph.constant(graph.inputs(node)[1])
+                if begin is not None:
+                    return int(begin.reshape(-1)[-1])
+            if node.op in ("Split", "SplitV"):
+                return int(tensor.partition(":")[2] or 0)
+        raise UnknownPartError(f"{head.logits}: which logits {head.name!r} has isn't found")
+
+    def _labels(self, outputs: Mapping[str, StoredTensor]) -> tuple[str, ...] | None:
+        """Returns the labels of classes; None if they are the numbers from 0."""
+        graph = self._graph
+        for key in ("all_classes", "classes"):
+            if key not in outputs:
+                continue
+            for tensor in walk_up(graph, outputs[key].tensor, self._is_layer):
+                node = graph.node(tensor)
+                words = None
+                if node.op in ("LookupTableFindV2", "LookupTableFind"):
+                    reader = CategoricalReader(graph, _no_numbers)
+                    table = reader.initializer(graph.inputs(node)[0])
+                    words = graph.constant(graph.inputs(table)[2])
+                elif node.op == "Const":
+                    words = graph.constant(tensor)
+                if words is None or words.dtype != object or not words.ndim:
+                    continue
+                labels = tuple(word.decode() for word in words.reshape(-1).tolist())
+                is_numbers = labels == tuple(map(str, range(len(labels))))
+                return None if is_numbers else labels
+        return None
+
+    def _is_layer(self, tensor: str) -> bool:
+        return self._graph.node(node_name(tensor)).op in (*_LAYERS, "Softmax", "Sigmoid", "ArgMax")
+
+
+def _no_numbers(tensor: str) -> Any:
+    raise UnknownPartError(f"{tensor}: numbers among the labels of classes")
+
+
+def _size(info: StoredTensor) -> int:
+    if not info.shape or info.shape[-1] is None:
+        raise UnknownPartError(f"{info.tensor}: the number of outputs isn't in the graph")
+    return info.shape[-1]

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recovers the model of a canned estimator from the graph of its SavedModel."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import re
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_spec.canned.hidden_layers import HiddenLayers
+from estimator_spec.heads.canned_model import CannedModel, ModelPart
+from estimator_spec.saved_models import files, head_recovery, layer_recovery
+from estimator_spec.saved_models.columns import ColumnReader
+from estimator_spec.saved_models.graph import (
+    GraphFeature,
+    GraphSignature,
+    GraphVariable,
+    NodeGraph,
+    UnknownPartError,
+)
+from estimator_spec.saved_models.head_recovery import RecoveredHead
+from estimator_spec.saved_models.layer_recovery import RecoveredLayers
+from tpu_columns import log_messages
+
+fc = tf.feature_column
+fc1 = tf.compat.v1.feature_column
+
+_WEIGHTS = re.compile(r"linear/linear_model/(?:.+/)?([^/]+)/weights")
+
+
+@dataclasses.dataclass(frozen=True)
+class RecoveredColumn:
+    """A column of a model.
+
+    Attributes:
+        column: the column, of `tf.feature_column`.
+        tensor: what it returns in the graph: its values, or of a linear model its weights' sum.
+        variable: name of its variable, or None.
+    """
+
+    column: Any
+    tensor: str
+    variable: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class RecoveredModel:
+    """What the graph of a SavedModel, or of a training, says of its model.
+
+    Attributes:
+        path: the file.
+        version: of the TensorFlow that wrote it.
+        signatures: by name.
+        features: the features that enter the graph, by key.
+        variables: by name.
+        linear: columns of the linear part; None without one.
+        deep: columns of the deep part; None without one.
+        layers: hidden layers, or None.
+        is_baseline: whether the model is a bias only.
+        sparse_combiner: of the linear part.
+        heads: the head, or several of a `MultiHead`.
+        generation: 1 for `tf.compat.v1.estimator`, 2 for `tf.estimator`.
+        unknown: what wasn't recovered, with its node.
+    """
+
+    path: str
+    version: str
+    signatures: dict[str, GraphSignature]
+    features: dict[str, GraphFeature]
+    variables: dict[str, GraphVariable]
+    linear: tuple[RecoveredColumn, ...] | None
+    deep: tuple[RecoveredColumn, ...] | None
+    layers: RecoveredLayers | None
+    is_baseline: bool
+    sparse_combiner: str
+    heads: tuple[RecoveredHead, ...]
+    generation: int
+    unknown: tuple[str, ...]
+
+    @functools.cached_property
+    def parsing_spec(self) -> dict[str, Any]:
+        """The argument of `tf.io.parse_example`; empty if the graph parses no tf.Examples."""
+        found: dict[str, Any] = {}
+        for key, feature in sorted(self.features.items()):
+            if not feature.is_parsed:
+                continue
+            if feature.is_sparse:
+                found[key] = tf.io.VarLenFeature(feature.dtype)
+            else:
+                default = None if feature.default is None else feature.default.tolist()
+                found[key] = tf.io.FixedLenFeature(feature.shape, feature.dtype, default)
+        return found
+
+    @functools.cached_property
+    def canned_model(self) -> CannedModel:
+        """The model of a canned estimator, without optimizers.
+
+        Raises:
+            UnknownPartError: something wasn't recovered.
+        """
+        if self.unknown:
+            more = f" (and {len(self.unknown) - 1} more)" if len(self.unknown) > 1 else ""
+            raise UnknownPartError(f"{self.path}: not recovered: {self.unknown[0]}{more}")
+        head = head_recovery.make_head(self.heads, self.generation)
+        parts = []
+        if self.linear is not None:
+            columns = [each.column for each in self.linear]
+            parts.append(ModelPart("linear", None, None, columns, self.sparse_combiner))
+        if self.deep is not None and self.layers is not None:
+            columns = [each.column for each in self.deep]
+            found = self.layers
+            layers = HiddenLayers(found.units, found.activation, None, found.batch_norm)
+            parts.append(ModelPart("dnn", None, None, columns, layers=layers))
+        if self.is_baseline:
+            parts.append(ModelPart("baseline", None, None))
+        return CannedModel(head, tuple(parts), self.generation)
+
+
+def read(path: Any, tag: str | None = None) -> RecoveredModel:
+    """Returns what a graph says of the canned estimator that made it; runs nothing.
+
+    Args:
+        path: directory of a SavedModel; a `model.ckpt-N.meta`; or a `model_dir` with `graph.pbtxt`.
+        tag: of the graph. None: 'serve', or the only one there is.
+
+    Raises:
+        SavedModelError: there is no graph, or it can't be read.
+    """
+    log_messages.install()
+    file = files.load(path)
+    meta = file.meta_graph(tag)
+    return _Recovery(file, meta).model()
+
+
+class _Recovery:
+    def __init__(self, file: files.GraphFile, meta: Any) -> None:
+        self._file, self._meta = file, meta
+        self._graph = NodeGraph(file, meta)
+        self._columns = ColumnReader(self._graph)
+        self._unknown: list[str] = []
+
+    def model(self) -> RecoveredModel:
+        """Returns all that is recovered."""
+        graph, columns = self._graph, self._columns
+        layers = self._try("the hidden layers", layer_recovery.recover, graph, columns)
+        is_baseline = "baseline/bias" in columns.variables
+        linear, combiner = self._linear()
+        deep = None if layers is None else self._deep(layers)
+        heads: tuple[RecoveredHead, ...] = ()
+        if linear is not None or is_baseline or any("dnn/" in name for name in columns.variables):
+            heads = self._try("the head", head_recovery.recover, graph) or ()
+        else:
+            self._unknown.append(self._other_model())
+        version = self._meta.meta_info_def.tensorflow_version
+        is_first = version.startswith("1.") or any("/part_" in name for name in graph.variables)
+        return RecoveredModel(
+            self._file.path,
+            version,
+            graph.signatures,
+            {feature.key: feature for feature in graph.features.values()},
+            columns.variables,
+            linear,
+            deep,
+            layers,
+            is_baseline,
+            combiner,
+            heads,
+            1 if is_first else 2,
+            tuple(self._unknown),
+        )
+
+    def _try(self, what: str, function: Any, *arguments: Any) -> Any:
+        """Calls a function; what it doesn't know becomes an entry of `unknown`."""
+        try:
+            return function(*arguments)
+        except (UnknownPartError, ValueError, IndexError, TypeError) as error:
+            self._unknown.append(f"{what}: {error}")
+            return None
+
+    def _other_model(self) -> str:
+        """Returns what a model without the variables of a canned estimator is."""
+        graph = self._graph
+        ops = {node.op for node in graph.nodes.values()}
+        found = dict.fromkeys(what for op, what in _OTHER_MODELS.items() if op in ops)
+        what = ", ".join(found) or "none of a canned estimator"
+        outputs = (each.outputs.values() for each in graph.signatures.values())
+        tensors = dict.fromkeys(info.tensor for info in itertools.chain(*outputs))
+        return f"{', '.join(tensors) or 'the outputs'}: by {what}"
+
+    def _deep(self, layers: RecoveredLayers) -> tuple[RecoveredColumn, ...]:
+        columns = self._columns
+        uses: dict[str, list[Any]] = {}
+        found = []
+        for tensor in layers.inputs:
+            column = self._try(tensor, columns.dense, tensor)
+            if column is None:
+                continue
+            variable = None
+            if hasattr(column, "combiner"):
+                lookup = columns.lookup_below(tensor)
+                if lookup is not None:
+                    variable = lookup.variable
+                    uses.setdefault(variable, []).append(column)
+            found.append(RecoveredColumn(column, tensor, variable))
+        for variable, group in uses.items():
+            name = _shared_name(variable, group)
+            if name is not None:
+                shared = dict(zip(map(id, group), self._share(name, group), strict=True))
+                found = [
+                    dataclasses.replace(each, column=shared.get(id(each.column), each.column))
+                    for each in found
+                ]
+        return tuple(found)
+
+    def _share(self, name: str, group: list[Any]) -> list[Any]:
+        """Returns the columns of a shared table for embedding columns."""
+        first = group[0]
+        make = (
+            fc.shared_embeddings
+            if name in self._columns.variables
+            else fc1.shared_embedding_columns
+        )
+        inner = [column.categorical_column for column in group]
+        with tf.Graph().as_default():  # TensorFlow 2's are made in a graph only
+            return list(
+                make(inner, first.dimension, first.combiner, None, name, max_norm=first.max_norm)
+            )
+
+    def _linear(self) -> tuple[tuple[RecoveredColumn, ...] | None, str]:
+        found, seen = [], False
+        combiners: dict[str | None, str] = {}
+        for name in self._columns.variables:
+            if _WEIGHTS.fullmatch(name):
+                seen = True
+                column = self._try(name, self._linear_column, name)
+                if column is not None:
+                    found.append(column[0])
+                    combiners.setdefault(column[1], name)
+        kinds = sorted(filter(None, combiners))
+        if len(kinds) > 1:
+            self._unknown.append(f"the linear model: it has the combiners {kinds}")
+        is_linear = seen or "linear/linear_model/bias_weights" in self._columns.variables
+        return (tuple(found) if is_linear else None), next(iter(kinds), "sum")
+
+    def _linear_column(self, name: str) -> tuple[RecoveredColumn, str | None]:
+        graph, columns = self._graph, self._columns
+        for node in self._readers[name]:
+            if node.op == "MatMul":
+                column = columns.dense(graph.inputs(node)[0])
+                return RecoveredColumn(column, node.name, name), None
+            lookup = columns.lookup_of(node)
+            if lookup is not None:
+                column, combined = columns.looked_up(lookup)
+                return RecoveredColumn(column, combined.tensor, name), combined.combiner
+        raise UnknownPartError("no op of a column reads it")
+
+    @functools.cached_property
+    def _readers(self) -> dict[str, list[Any]]:
+        """The lookups and products of each variable."""
+        graph = self._graph
+        found: dict[str, list[Any]] = {name: [] for name in self._columns.variables}
+        for node in graph.nodes.values():
+            place = {"MatMul": 1, "ResourceGather": 0, "GatherV2": 0, "Gather": 0}.get(node.op)
+            if place is None:
+                continue
+            name = self._columns.variable_of(graph.inputs(node)[place])
+            if name is not None:
+                found[name].append(node)
+        return found
+
+
+def _shared_name(variable: str, group: list[Any]) -> str | None:
+    """Returns the name of a shared table; None if a column has it alone."""
+    scope, _, last = variable.rpartition("/")
+    if last != "embedding_weights":
+        return last
+    name = scope.rpartition("/")[2]
+    return name if len(group) > 1 or name.endswith("_shared_embedding") else None
+
+
+_IN_FUNCTIONS = "a model of Keras, or of tf.saved_model.save, in functions"
+# Models that have their own ops.
+_OTHER_MODELS = {
+    "BoostedTreesPredict": "boosted trees",
+    "SimpleMLInferenceOpWithHandle": "a model of TensorFlow Decision Forests",
+    "StatefulPartitionedCall": _IN_FUNCTIONS,
+    "PartitionedCall": _IN_FUNCTIONS,
+    "NearestNeighbors": "k-means",
+}
