@@ -30,11 +30,11 @@ class LoseOnce(tf1.train.SessionRunHook):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """The addresses of a cluster whose chief and parameter server are in this process."""
-    chief, worker, server = (f"127.0.0.1:{port}" for port in local_cluster.find_free_ports(3))
-    addresses = {"chief": [chief], "worker": [worker], "ps": [server]}
-    filters = tf1.ConfigProto(device_filters=["/job:chief", "/job:ps"])
-    servers = [tf.distribute.Server(addresses, job, config=filters) for job in ("chief", "ps")]
+    """The addresses of a cluster whose servers are in this process."""
+    ports = local_cluster.find_free_ports(3)
+    jobs = ("chief", "worker", "ps")
+    addresses = {job: [f"127.0.0.1:{port}"] for job, port in zip(jobs, ports, strict=True)}
+    servers = [tf.distribute.Server(addresses, job) for job in jobs]
     yield addresses
     del servers
 
