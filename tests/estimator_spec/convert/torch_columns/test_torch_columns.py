@@ -19,7 +19,7 @@ from estimator_spec.convert.keras_columns import planned, source
 from estimator_spec.convert.keras_columns.readings import NUMPY
 from estimator_spec.convert.torch_columns import translation, written
 from estimator_spec.convert.torch_columns.files import tensors
-from estimator_spec.core.embedding.optimizers import AdagradParameters, ProximalYogiParameters
+from estimator_spec.core.embedding.optimizers import AdagradParameters, ProximalAdagradParameters
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from head_table import HEADS as HEADS_BY_GENERATION
 
@@ -180,12 +180,12 @@ def test_tables_of_a_specification(tmp_path):
     for name, stored in conversion.variables.items():
         expected = reader.get_tensor(f"{stored}/Adagrad")
         np.testing.assert_array_equal(slots[f"{name}/accumulator"], expected)
-    spec = EmbeddingConfigSpec(columns, ProximalYogiParameters(0.1))
-    conversion = to_torch(spec, tmp_path / "yogi", prefix)
+    spec = EmbeddingConfigSpec(columns, ProximalAdagradParameters(0.1))
+    conversion = to_torch(spec, tmp_path / "proximal", prefix)
     texts = [each.text for each in conversion.differences]
     assert (
         texts.count(
-            "there is none with the rule of ProximalYogiParameters: the program has none for it"
+            "there is none with the rule of ProximalAdagradParameters: the program has none for it"
         )
         == 2
     )
