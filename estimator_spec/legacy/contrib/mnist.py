@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import gzip
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from estimator_spec.legacy.contrib.learn.reading import Datasets
 
 tf1 = tf.compat.v1
 
@@ -19,14 +21,6 @@ _FILES = {
     "t10k-images-idx3-ubyte.gz": _IMAGES,
     "t10k-labels-idx1-ubyte.gz": _LABELS,
 }
-
-
-class Datasets(NamedTuple):
-    """The three parts of the digits."""
-
-    train: DataSet
-    validation: DataSet
-    test: DataSet
 
 
 class DataSet:
