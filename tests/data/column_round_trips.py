@@ -125,7 +125,10 @@ def record() -> dict[str, dict[str, str]]:
 
 
 # Modules that written programs have copies of: they import others of their directory.
-COPIED = ("estimator_spec.convert.keras_program.check", "estimator_spec.convert.torch_columns.files.")
+COPIED = (
+    "estimator_spec.convert.keras_program.check",
+    "estimator_spec.convert.torch_columns.files.",
+)
 
 
 def import_everything() -> None:
