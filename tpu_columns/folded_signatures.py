@@ -16,12 +16,7 @@ _OURS = ("tpu_columns", "estimator_spec")
 
 
 class FoldedSignature(inspect.Signature):
-    """Signature whose text has one argument a line if it is long.
-
-    >>> def area(width: float, height: float = 1.0) -> float: ...
-    >>> print(FoldedSignature.from_callable(area))
-    (width: float, height: float = 1.0) -> float
-    """
+    """Signature whose text has one argument a line if it is long."""
 
     def __str__(self) -> str:
         line = super().__str__()
