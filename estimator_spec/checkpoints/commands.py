@@ -7,15 +7,12 @@ import argparse
 import dataclasses
 import functools
 import json
-import os
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from estimator_spec import checkpoints
+from estimator_spec.core.common import command_line
 from estimator_spec.core.embedding import program_objects
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
@@ -37,20 +34,9 @@ def run(options: argparse.Namespace) -> int:
     Args:
         options: the command's options; `command` is its name.
     """
-    try:
-        result, status = _COMMANDS[options.command](options)
-        sys.stdout.write(f"{result}\n")
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:  # such as `… | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted: nothing was changed, and nothing unfinished is left.\n")
-        return 130
+    return command_line.run_command(
+        _COMMANDS[options.command], options, "nothing was changed, and nothing unfinished is left"
+    )
 
 
 def _layout(options: argparse.Namespace) -> dict[str, Any]:

@@ -43,7 +43,7 @@ _SUMMED = ("SplitV", "Identity")
 
 
 class Combination(NamedTuple):
-    """How the rows of a lookup are combined.
+    """Combiner and weights of a lookup.
 
     Attributes:
         combiner: 'sum', 'mean' or 'sqrtn'.

@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-
-import tensorflow as tf
 
 from estimator_spec import saved_models
-from estimator_spec.core.common import own_files
+from estimator_spec.core.common import command_line, own_files
 from estimator_spec.saved_models import estimator_source, files, page, text
 from estimator_spec.saved_models.dead_ops import commands as dead_ops
 
@@ -21,20 +17,7 @@ def run(options: argparse.Namespace) -> int:
     Args:
         options: the command's options; `command` is its name.
     """
-    try:
-        output, status = _COMMANDS[options.command](options)
-        sys.stdout.write(f"{output}\n")
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:  # such as `… | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted: nothing was written.\n")
-        return 130
+    return command_line.run_command(_COMMANDS[options.command], options, "nothing was written")
 
 
 def _show(options: argparse.Namespace) -> tuple[str, int]:

@@ -52,7 +52,7 @@ class RecoveredColumn:
 
 @dataclasses.dataclass(frozen=True)
 class RecoveredModel:
-    """What the graph of a SavedModel, or of a training, says of its model.
+    """A model recovered from the graph of a SavedModel or a training.
 
     Attributes:
         path: the file.

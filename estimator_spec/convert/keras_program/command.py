@@ -25,7 +25,7 @@ from estimator_spec.legacy import tf1
 
 
 class Request(NamedTuple):
-    """What a command converts.
+    """An estimator to convert, with its checkpoint and options.
 
     Attributes:
         use: the use of the estimator.

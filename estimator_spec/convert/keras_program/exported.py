@@ -48,7 +48,7 @@ def find_use(path: str, tag: str | None) -> EstimatorUse:
 
 
 class _KeyHints(NamedTuple):
-    """What columns say of the values of a feature.
+    """Values of a feature that its columns know.
 
     Attributes:
         words: values that columns know.

@@ -91,7 +91,7 @@ COMPARED = ("compared", "outcome", "largest difference", "relative")
 
 
 class Words(NamedTuple):
-    """What a report says about the library that a program is of.
+    """Words of a report that depend on the library of the written program.
 
     Attributes:
         title: heading of the report.

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes parsers and splits arguments of the commands of `python -m estimator_spec`."""
+"""Makes parsers, splits arguments and runs commands of `python -m estimator_spec`."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Sequence
 
 
@@ -39,3 +41,33 @@ def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """
     place = list(arguments).index("--") if "--" in arguments else len(arguments)
     return list(arguments[:place]), list(arguments[place + 1 :])
+
+
+def run_command(
+    command: Callable[[argparse.Namespace], tuple[object, int]],
+    options: argparse.Namespace,
+    interrupted: str,
+) -> int:
+    """Runs a command that uses TensorFlow, and returns its exit status: 2 for an error.
+
+    Args:
+        command: returns what is printed, and the exit status.
+        options: its options.
+        interrupted: what Ctrl-C leaves, for the message.
+    """
+    import tensorflow as tf  # after the parser, which doesn't wait for it
+
+    try:
+        result, status = command(options)
+        sys.stdout.write(f"{result}\n")
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # such as `… | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write(f"interrupted: {interrupted}.\n")
+        return 130
