@@ -18,11 +18,11 @@ from estimator_spec.core.checkpoints import (
     output_variables,
     records,
     slots,
+    spec_tables,
     variable_roles,
 )
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.checkpoints.row_mapping import RowMapping
-from estimator_spec.core.checkpoints.spec_tables import TableNames
 from tpu_columns.partition import RowPartition
 
 
@@ -170,17 +170,10 @@ class Planner:
 
     def _by_table(self, values: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
         """Returns the values of an option that is given by table, by the tables' full names."""
-        values = values or {}
-        names: dict[str, str] = {}
-        for name in values:
-            table = self._found.find_table(name, argument, self._checkpoint.prefix).name
-            if table in names:
-                raise ValueError(
-                    f"{argument}: {names[table]!r} and {name!r} are the same table, {table!r}. "
-                    "Give one of them."
-                )
-            names[table] = name
-        return {table: values[name] for table, name in names.items()}
+        known = [table.names for table in self._found.tables.values()]
+        where = repr(self._checkpoint.prefix)
+        found = spec_tables.by_table(values, known, argument, where)
+        return {table.variable: value for table, value in found.items()}
 
     def _rename(self, rename: Rename) -> Rename:
         """Returns `rename` with the full names of tables that are given by others."""
@@ -236,7 +229,7 @@ class Planner:
             change = change_report.Change(name, None, shape, None, why, 0, self._names(name))
             self._changes.append(change)
 
-    def _names(self, variable: str | None) -> TableNames | None:
+    def _names(self, variable: str | None) -> spec_tables.TableNames | None:
         """Returns the names of a table; None for other variables."""
         table = self._found.tables.get(variable or "")
         return table.names if table else None

@@ -8,7 +8,7 @@ name comes from the column (see `tpu_columns.tables`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from estimator_spec.core.embedding.optimizer_base import OptimizationParameters
@@ -98,6 +98,26 @@ def find_table(name: str, tables: Iterable[TableNames], argument: str, where: st
         f"{argument}: {name!r} should name one table of {where}, but {what}. "
         f"{'Give one by its full name' if matches else 'Those that are'}: {listed}."
     )
+
+
+def by_table(
+    values: Mapping[str, Any] | None, tables: Iterable[TableNames], argument: str, where: str
+) -> dict[TableNames, Any]:
+    """Returns values that a user gives by names of tables; see `find_table`.
+
+    Raises:
+        ValueError: a name means no table, or several; or two names mean the same one.
+    """
+    known, names = list(tables), dict[TableNames, str]()
+    for name in values or {}:
+        table = find_table(name, known, argument, where)
+        if table in names:
+            raise ValueError(
+                f"{argument}: {names[table]!r} and {name!r} are the same table, {table}. Give one "
+                "of them."
+            )
+        names[table] = name
+    return {table: (values or {})[name] for table, name in names.items()}
 
 
 @dataclasses.dataclass(frozen=True)
