@@ -16,12 +16,12 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "gallery.md"
 
 
 class Program(NamedTuple):
-    """A program of the page, and what it prints."""
+    """A program of the page, and what it prints if the page shows it."""
 
     question: str
     language: str
     source: str
-    output: str
+    output: str | None
 
 
 def read_programs() -> list[Program]:
@@ -29,8 +29,8 @@ def read_programs() -> list[Program]:
     programs = []
     for section in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]:
         question = section.partition("\n")[0]
-        source, output = re.findall(r"^```(\w+).*\n((?s:.*?))^```", section, re.MULTILINE)
-        programs.append(Program(question, *source, output[1]))
+        source, *output = re.findall(r"^```(\w+).*\n((?s:.*?))^```", section, re.MULTILINE)
+        programs.append(Program(question, *source, output[0][1] if output else None))
     return programs
 
 
@@ -52,8 +52,10 @@ def run_page(directory: Path, monkeypatch, languages: set[str]) -> None:
     (directory / "clicks.py").write_text(first.source, encoding="utf-8")
     monkeypatch.chdir(directory)
     monkeypatch.syspath_prepend(directory)
-    printed = {each.question: run(each) for each in programs if each.language in languages}
-    assert printed == {each.question: each.output for each in programs if each.question in printed}
+    printed = {each: run(each) for each in programs if each.language in languages}
+    shown = [each for each in printed if each.output is not None]
+    assert len(shown) >= 10
+    assert [printed[each] for each in shown] == [each.output for each in shown]
 
 
 def test_the_page_answers_fifteen_questions():

@@ -12,7 +12,8 @@ import pytest
 
 import estimator_spec
 import tpu_columns
-from estimator_spec.convert import to_keras
+from estimator_spec.convert import to_keras, to_torch
+from estimator_spec.saved_models import read
 from tpu_columns.folded_signatures import FoldedSignature
 
 SHOWN = {
@@ -21,6 +22,8 @@ SHOWN = {
     "EmbeddingConfigSpec": estimator_spec.EmbeddingConfigSpec,
     "embedding_column": tpu_columns.embedding_column,
     "to_keras": to_keras,
+    "to_torch": to_torch,
+    "read": read,
 }
 MODULES = ["estimator_spec.saved_models", "estimator_spec.tpu"]
 PACKAGES = [

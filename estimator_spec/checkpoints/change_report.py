@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from estimator_spec.core.checkpoints.spec_tables import TableNames
 from estimator_spec.core.common.terminal import format_size, format_table
 
 
@@ -19,6 +20,7 @@ class Change:
         shape_after: shape in the target, or None.
         what: description, such as 'copied', 'div × 1 → mod × 4' or '10 new rows'.
         num_bytes: size in the target.
+        names: a table's names in the source; None for other variables.
     """
 
     source: str | None
@@ -27,6 +29,7 @@ class Change:
     shape_after: tuple[int, ...] | None
     what: str
     num_bytes: int
+    names: TableNames | None = None
 
     @property
     def is_copy(self) -> bool:
@@ -77,10 +80,12 @@ class ConversionReport:
                 if change.shape_after == change.shape_before
                 else format_shape(change.shape_after),
                 change.what,
+                change.names.key if change.names else "",
+                ", ".join(change.names.features) if change.names else "",
             ]
             for change in self.changes
         ]
-        head = ["variable", "new name", "shape", "new shape", "what"]
+        head = ["variable", "new name", "shape", "new shape", "what", "table", "features"]
         lines.append(format_table(head, rows))
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)

@@ -23,6 +23,8 @@ examples:
   repair /models/census --dry-run
 """
 
+_NAMES = "a table: (part of) its variable's name, its key in the spec, or a feature's key"
+
 
 def main(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit status.
@@ -80,7 +82,7 @@ def _add_layout(parser: argparse.ArgumentParser, strategy: str, shards: str) -> 
     group = parser.add_argument_group("a checkpoint that has no record")
     group.add_argument(strategy, choices=("div", "mod"), help="layout of its tables")
     group.add_argument(shards, type=int, metavar="N", help="its number of shards")
-    group.add_argument("--table", action="append", metavar="NAME", help="full name of a table")
+    group.add_argument("--table", action="append", metavar="NAME", help=_NAMES)
     parser.add_argument(
         "--spec", metavar="MODULE:NAME", help="an EmbeddingConfigSpec, or a function that makes it"
     )

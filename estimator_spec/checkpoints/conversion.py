@@ -46,8 +46,8 @@ def convert(
     of the source is checked. Memory use doesn't depend on the tables' sizes, except for a
     vocabulary's words, or 8 bytes per row of a permutation.
 
-    A table is identified by its full variable name, an ending or part of it between slashes
-    ('word_embedding'), or its key in the spec ('tbl_word').
+    A table is named by its full variable name, a part of it between slashes ('word_embedding'),
+    its key in the spec ('tbl_word'), or a feature that looks it up ('word'). `inspect` lists them.
 
     Args:
         source: checkpoint prefix, or a directory, of which the latest checkpoint is read.
@@ -56,8 +56,8 @@ def convert(
             continues from it.
         spec: the spec of the new checkpoint. It identifies the tables, and their layout in a source
             without a record; tables with more rows in the spec grow, by the spec's initializer.
-        rename: new names by old names, or pairs of a regular expression and its replacement. Slots
-            are renamed with their variable.
+        rename: new names by old names of variables or tables, or pairs of a regular expression and
+            its replacement. Slots are renamed with their variable.
         strategy: 'div' or 'mod', the new layout. None keeps each table's.
         shards: new number of shards of each table. None keeps each table's.
         slots: 'tpu' names slots as an embedding core does, 'cpu' as TF1's optimizers do. None
@@ -72,7 +72,7 @@ def convert(
         seed: random seed of new rows.
         source_strategy: 'div' or 'mod', the layout of a source without a record.
         source_shards: its number of shards. None: the number of slices that a table is stored in.
-        tables: full names of the tables, if neither record, spec nor their names identify them.
+        tables: names of the tables, if neither record, spec nor their names identify them.
         objects: 'tpu_embedding' or 'serving': writes what `tf.train.Checkpoint(embedding=…).save`
             writes for the `tf.tpu.experimental.embedding.TPUEmbedding` or `TPUEmbeddingForServing`
             that `estimator_spec.convert` makes from the same spec: the tables, unsharded and in row

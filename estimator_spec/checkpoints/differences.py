@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from estimator_spec.core.checkpoints import records, variable_roles
+from estimator_spec.core.checkpoints import records, spec_tables, variable_roles
 from estimator_spec.core.checkpoints.bundle import Checkpoint, CheckpointPath, StoredVariable
 from estimator_spec.core.checkpoints.rows import RowReader
 from estimator_spec.core.common.terminal import ByteProgress, format_table
@@ -87,7 +87,7 @@ def diff(
             checkpoints, or by their names.
         strategy: 'div' or 'mod', the layout of a checkpoint that has no record.
         shards: its number of shards. None: the number of slices that a table is stored in.
-        tables: full names of the tables, if nothing else identifies them.
+        tables: names of the tables, if nothing else identifies them.
         progress: called with (bytes done, bytes in all). Default: a bar, on a terminal.
 
     Returns:
@@ -98,11 +98,11 @@ def diff(
         ValueError: neither of them has a table that `tables` names.
     """
     with Checkpoint(first) as a, Checkpoint(second) as b:
-        for name in tables or ():
-            if name not in a.variables and name not in b.variables:
-                raise ValueError(f"Neither checkpoint has a table {name!r}.")
         common = sorted(set(a.variables) & set(b.variables))
         sides = [StoredSide(side, spec, strategy, shards, tables) for side in (a, b)]
+        for name in tables or ():
+            if not any(name in side.given for side in sides):
+                raise ValueError(f"Neither checkpoint has a table {name!r}.")
         total = sum(a.variables[name].num_bytes for name in common)
         changed = []
         with ByteProgress(total, progress) as compared:
@@ -124,6 +124,8 @@ def diff(
 class StoredSide:
     """One of two checkpoints that are compared; `diff` describes the arguments.
 
+    `given` are those names of `tables` that mean a table of this one.
+
     Strategy and shards have no effect if a record beside the checkpoint has the layout.
     """
 
@@ -136,11 +138,16 @@ class StoredSide:
         tables: Collection[str] | None = None,
     ) -> None:
         self._checkpoint = checkpoint
-        here = [name for name in tables or () if name in checkpoint.variables]
+        matrices = variable_roles.list_matrices(checkpoint, spec) if tables else []
+        self.given = [
+            name
+            for name in tables or ()
+            if name in checkpoint.variables or spec_tables.matching(name, matrices)
+        ]
         if records.read(checkpoint.prefix) is not None:
             strategy = shards = None
         self._roles = variable_roles.classify(
-            checkpoint, spec, strategy, shards, here, may_grow=True
+            checkpoint, spec, strategy, shards, self.given, may_grow=True
         )
 
     def variable(self, name: str) -> StoredVariable:

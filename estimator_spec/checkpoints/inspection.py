@@ -32,7 +32,10 @@ class InspectedVariable:
         shards: for a table and its slots the number of shards; 0 for others.
         layout_from: source of the layout, 'recorded', 'told' (by arguments or spec) or 'assumed';
             '' for variables without a layout.
-        key: key of the table in the spec, or ''.
+        key: for a table and its slots the table's key in the spec, or ''. Where neither spec nor
+            record has it, key and feature are those that a column of such a variable has.
+        features: for a table and its slots the keys of the features that look it up, as far as
+            they are known.
     """
 
     name: str
@@ -47,6 +50,10 @@ class InspectedVariable:
     shards: int = 0
     layout_from: str = ""
     key: str = ""
+    features: tuple[str, ...] = ()
+
+
+_HEADER = ("variable", "shape", "type", "size", "layout", "optimizer", "table", "features")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,9 +90,7 @@ class Inspection:
         step = "" if self.global_step is None else f", step {self.global_step}"
         lines = [f"{self.path}: {format_size(self.num_bytes)}{step}"]
         rows = [_row(entry) for entry in self.entries]
-        lines.append(
-            format_table(["variable", "shape", "type", "size", "layout", "optimizer"], rows)
-        )
+        lines.append(format_table(_HEADER, rows))
         if self.tables and not self.recorded:
             lines.append("The checkpoint has no record of its tables' layouts.")
         lines += [f"missing: {text}" for text in self.missing]
@@ -95,17 +100,19 @@ class Inspection:
 
 def _row(entry: InspectedVariable) -> list[str]:
     name = entry.name
+    names = ["", ""]
     if entry.kind == "slot":
         name = f"  {name.removeprefix(entry.beside)}"
     layout = ""
     if entry.kind == "table":
+        names = [entry.key, ", ".join(entry.features)]
         layout = f"{entry.strategy} × {entry.shards}"
         if entry.layout_from != variable_roles.RECORDED:
             layout += f" ({entry.layout_from})"
     elif entry.kind == "variable" and entry.stored_in > 1:
         layout = f"{entry.stored_in} slices"
     size = format_size(entry.num_bytes)
-    return [name, format_shape(entry.shape), entry.dtype, size, layout, entry.optimizer]
+    return [name, format_shape(entry.shape), entry.dtype, size, layout, entry.optimizer, *names]
 
 
 def inspect(
@@ -124,7 +131,7 @@ def inspect(
             record beside the checkpoint, or by their names.
         strategy: 'div' or 'mod', the layout of a checkpoint without a record.
         shards: its number of shards.
-        tables: full names of the tables, if nothing else identifies them.
+        tables: names of the tables, if nothing else identifies them; see `convert`.
 
     Returns:
         Tables, slots and other variables, and what is missing; printable.
@@ -137,17 +144,18 @@ def inspect(
         found = variable_roles.classify(checkpoint, spec, strategy, shards, tables)
         entries: list[InspectedVariable] = []
         for table in found.tables.values():
-            layout = {
+            same = {
                 "strategy": table.layout.strategy,
                 "shards": table.layout.num_shards,
                 "layout_from": table.layout_from,
-                "key": table.key or "",
+                "key": table.names.key,
+                "features": table.names.features,
             }
             optimizer = ", ".join(f"{n.optimizer} ({n.system})" for n in table.optimizers)
-            entries.append(_entry(table.variable, "table", optimizer=optimizer, **layout))
+            entries.append(_entry(table.variable, "table", optimizer=optimizer, **same))
             for name in sorted(table.slots):
                 variable = checkpoint.variables[name]
-                entries.append(_entry(variable, "slot", beside=table.name, **layout))
+                entries.append(_entry(variable, "slot", beside=table.name, **same))
         for name, beside in sorted(found.slots_of.items()):
             entries.append(_entry(checkpoint.variables[name], "variable"))
             for slot in sorted(beside):

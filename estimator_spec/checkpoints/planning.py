@@ -12,12 +12,13 @@ import numpy as np
 from estimator_spec.checkpoints import change_report, new_rows, vocabulary
 from estimator_spec.checkpoints.objects import OBJECT_GRAPH, SAVE_COUNTER, ObjectCheckpoint
 from estimator_spec.checkpoints.options import ConversionOptions
-from estimator_spec.checkpoints.renaming import Renaming, compile_pattern
+from estimator_spec.checkpoints.renaming import Rename, Renaming, compile_pattern
 from estimator_spec.checkpoints.slot_conversion import SlotConversion
 from estimator_spec.core.checkpoints import (
     output_variables,
     records,
     slots,
+    spec_tables,
     variable_roles,
 )
 from estimator_spec.core.checkpoints.bundle import Checkpoint
@@ -73,7 +74,7 @@ class Planner:
         self._initializers = self._by_table(options.initializers, "initializers")
         self._drop = [compile_pattern("drop", pattern) for pattern in options.drop]
         self._slots = SlotConversion(options.slots)
-        self._renamed = Renaming(options.rename, checkpoint.variables)
+        self._renamed = Renaming(self._rename(options.rename))
 
     def plan(self, spec_data: Any = None) -> ConversionPlan:
         """Returns the plan; call it once.
@@ -169,10 +170,19 @@ class Planner:
 
     def _by_table(self, values: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
         """Returns the values of an option that is given by table, by the tables' full names."""
-        return {
-            variable_roles.find_table(self._found, name, argument, self._checkpoint.prefix): value
-            for name, value in (values or {}).items()
-        }
+        known = [table.names for table in self._found.tables.values()]
+        where = repr(self._checkpoint.prefix)
+        found = spec_tables.by_table(values, known, argument, where)
+        return {table.variable: value for table, value in found.items()}
+
+    def _rename(self, rename: Rename) -> Rename:
+        """Returns `rename` with the full names of tables that are given by others."""
+        if not isinstance(rename, Mapping):
+            return rename
+        others = self._variables.keys() - self._found.tables.keys()
+        tables = {name: new for name, new in rename.items() if name not in others}
+        variables = {name: new for name, new in rename.items() if name in others}
+        return {**variables, **self._by_table(tables, "rename")}
 
     def _dropped(self, name: str) -> bool:
         """Returns whether `drop` matches a variable."""
@@ -207,14 +217,22 @@ class Planner:
         self._outputs[output.name] = output
         before = None if source is None else self._variables[source].shape
         self._changes.append(
-            change_report.Change(source, output.name, before, shape, what, output.num_bytes)
+            change_report.Change(
+                source, output.name, before, shape, what, output.num_bytes, self._names(source)
+            )
         )
 
     def _leave_out(self, names: Iterable[str], why: str) -> None:
         """Reports that variables of the source aren't written."""
         for name in names:
             shape = self._variables[name].shape
-            self._changes.append(change_report.Change(name, None, shape, None, why, 0))
+            change = change_report.Change(name, None, shape, None, why, 0, self._names(name))
+            self._changes.append(change)
+
+    def _names(self, variable: str | None) -> spec_tables.TableNames | None:
+        """Returns the names of a table; None for other variables."""
+        table = self._found.tables.get(variable or "")
+        return table.names if table else None
 
     def _kept_slots(self, table: variable_roles.CheckpointTable) -> dict[str, str]:
         """Returns the suffixes of a table's slots by name; leaves out those to drop."""

@@ -25,7 +25,7 @@ def record(
         spec: the checkpoint's spec.
         strategy: layout of its tables, 'div' or 'mod'. None: the spec's, or 'div'.
         shards: number of shards. None: the number of slices that a table is stored in.
-        tables: full names of the tables, if neither spec nor names identify them.
+        tables: names of the tables, if neither spec nor variables identify them.
 
     Returns:
         The path of the record.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 Rename = Mapping[str, str] | Sequence[tuple[str, str]] | None
 
@@ -15,23 +15,16 @@ class Renaming:
     Args:
         rename: new names by old names, or pairs of a regular expression and its replacement, of
             which the first that matches a name is used.
-        variables: the variables of the checkpoint, by name.
 
     Raises:
-        ValueError: a variable doesn't exist, or a pattern is no regular expression.
+        ValueError: a pattern is no regular expression.
     """
 
-    def __init__(self, rename: Rename, variables: Collection[str]) -> None:
+    def __init__(self, rename: Rename) -> None:
         self._names = dict(rename) if isinstance(rename, Mapping) else {}
         patterns = [] if rename is None or isinstance(rename, Mapping) else rename
         self._patterns = [(compile_pattern("rename", pattern), new) for pattern, new in patterns]
         self._used: set[str] = set()
-        for name in self._names:
-            if name not in variables:
-                raise ValueError(
-                    f"rename: there is no variable {name!r} in the checkpoint. `inspect` lists "
-                    "them."
-                )
 
     def new_name(self, name: str) -> str:
         """Returns the new name of a variable."""

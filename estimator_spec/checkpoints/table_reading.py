@@ -21,7 +21,8 @@ def read_table(
 
     Args:
         path: checkpoint prefix, or a directory, of which the latest checkpoint is read.
-        name: full name of the table or slot, an ending of the table's, or its key in the spec.
+        name: full name of the table or slot, a part of the table's between slashes, its key in the
+            spec, or a feature that looks it up.
         spec: the checkpoint's spec; see `inspect`.
         **layout: `strategy` and `shards` of a checkpoint without a record, and `tables`; see
             `inspect`.
@@ -70,8 +71,8 @@ def iterate_table(
         found = variable_roles.classify(checkpoint, spec, strategy, shards, tables, may_grow=True)
         table = found.table_of(name)
         if table is None:
-            name = variable_roles.find_table(found, name, "name", checkpoint.prefix)
-            table = found.tables[name]
+            table = found.find_table(name, "name", checkpoint.prefix)
+            name = table.name
         variable = checkpoint.variables[name]
         reader = RowReader(checkpoint, variable, table.layout)
         size = rows_at_once * variable.row_bytes if rows_at_once else 4 << 20

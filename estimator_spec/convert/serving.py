@@ -50,8 +50,8 @@ def to_serving(
             mod as in the spec: its prefix, or a directory with the latest checkpoint.
         num_shards: shards of each table, if the checkpoint has no record and
             partition_strategy='mod'; None: as many as a table is stored in.
-        variable_names: full variable names by table key, if a checkpoint has several candidates,
-            or a table with more rows than the spec, of which the first are meant.
+        variable_names: full variable names by a name of their table, if a checkpoint has several
+            candidates, or a table with more rows than the spec, of which the first are meant.
         hardware: the hardware that `combiner=None` of a column refers to: mean on a CPU, sum on a
             TPU.
         allow_lossy: converts in spite of losses, and reports them.

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec import checkpoints
-from estimator_spec.convert import checks
 from estimator_spec.convert.report import Entry, Status
 from estimator_spec.convert.resolved_spec import ResolvedSpec
 from estimator_spec.core.checkpoints import records, spec_tables
@@ -28,7 +27,8 @@ class TrainedTables:
         checkpoint: its prefix, or a directory with the latest checkpoint.
         num_shards: shards of each table, if the checkpoint has no record; None: as many as
             a table is stored in. Matters with partition_strategy='mod' only.
-        variable_names: full variable names by table key, if the spec doesn't determine them.
+        variable_names: full variable names by a name of the table, if the spec doesn't determine
+            them.
 
     Raises:
         CheckpointError: it is missing or damaged, or lacks a table.
@@ -44,7 +44,8 @@ class TrainedTables:
         variable_names: Mapping[str, str] | None = None,
     ) -> None:
         check_positive_ints(optional=True, num_shards=num_shards)
-        checks.known("variable_names", "table", variable_names or (), source.tables)
+        known = [table.names for table in spec_tables.list_tables(source.spec)]
+        given = spec_tables.by_table(variable_names, known, "variable_names", "the spec")
         with Checkpoint(checkpoint) as opened:
             self._prefix = opened.prefix
             self._shapes = {name: found.shape for name, found in opened.variables.items()}
@@ -53,7 +54,7 @@ class TrainedTables:
         self._recorded = record.tables if record else {}
         self._source = source
         self._shards = num_shards
-        self.names = self._find(dict(variable_names or {}))
+        self.names = self._find({table.key: variable for table, variable in given.items()})
 
     @property
     def global_step(self) -> int:

@@ -61,6 +61,7 @@ def _table(table: Table) -> dict[str, Any]:
         "slots": table.num_slots,
         "slot_bytes": table.slot_bytes,
         "optimizer": table.optimizer or None,
+        "variable": table.variable,
         "features": list(table.features),
         "training": _lookup(table.training),
         "serving": _lookup(table.serving),

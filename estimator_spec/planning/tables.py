@@ -43,6 +43,7 @@ class Table:
         key: key of the table in the spec.
         rows: vocabulary size.
         width: dimension.
+        variable: last part of its variable's name in a checkpoint, without '/embedding_weights'.
         features: keys of the features that are looked up in it.
         optimizer: name of its optimizer, such as 'Adagrad'; '' if the model's optimizer trains it,
             or none is given.
@@ -54,6 +55,7 @@ class Table:
     key: str
     rows: int
     width: int
+    variable: str
     features: tuple[str, ...]
     optimizer: str
     num_slots: int
@@ -124,6 +126,7 @@ def _read_table(
         key=table.key,
         rows=table.rows,
         width=table.width,
+        variable=table.names.short_variable,
         features=table.features,
         optimizer=type(optimizer).__name__.removesuffix("Parameters") if optimizer else "",
         num_slots=num_slots,

@@ -53,7 +53,8 @@ def count(number: int, noun: str) -> str:
 
 
 TABLE_HEADER = (
-    "table", "rows", "width", "size", "slots", "optimizer", "training", "serving", "features",
+    "table", "rows", "width", "size", "slots", "optimizer", "training", "serving", "variable",
+    "features",
 )  # fmt: skip
 
 
@@ -71,6 +72,7 @@ def table_row(table: Table) -> list[str]:
         _optimizer(table),
         _device(table.training),
         _device(table.serving),
+        table.variable,
         ", ".join([*shown, *([f"{hidden} more"] if hidden else [])]),
     ]
 

@@ -54,10 +54,13 @@ def to_torch(
         directory: a new or empty directory.
         checkpoint: prefix of a checkpoint, or a directory, whose latest one is taken. None: the
             estimator's `model_dir`.
-        layer: as for `to_keras`.
-        units: as for `to_keras`.
-        sparse_combiner: as for `to_keras`.
-        variable_names: as for `to_keras`.
+        layer: 'input_layer' for dense columns, concatenated in the order of their names;
+            'linear_model' for logits; 'sequence_input_layer' for sequences and their lengths. None:
+            the one that fits the columns, and both if some are sequences.
+        units: logits of a linear model.
+        sparse_combiner: of a linear model: how the weights of several ids are combined.
+        variable_names: names of the checkpoint's variables by name of the layer, where they
+            aren't found by the names of the columns.
 
     Raises:
         CheckpointError: the checkpoint is missing or damaged, or that of another model.

@@ -61,6 +61,11 @@ class CheckpointRecord:
     spec: Mapping[str, Any] | None = None
     engine: str | None = None
 
+    def features_of(self, key: str) -> tuple[str, ...]:
+        """Returns the features that look up the table of a key; none without a spec."""
+        tables = (self.spec or {}).get("tables", {})
+        return tuple(tables.get(key, {}).get("features", ()))
+
 
 def path_of(prefix: str) -> str:
     """Returns the path of a checkpoint's record.
@@ -102,6 +107,10 @@ def read(prefix: str) -> CheckpointRecord | None:
             )
             for name, table in data["tables"].items()
         }
+        record = CheckpointRecord(tables, data.get("spec"), data.get("engine"))
+        for table in tables.values():
+            record.features_of(table.table or "")  # an error if the spec is damaged
+        return record
     except (*_WRONG_CONTENTS, tf.errors.OpError) as error:
         text = error.message if isinstance(error, tf.errors.OpError) else error
         raise CheckpointError(
@@ -110,7 +119,6 @@ def read(prefix: str) -> CheckpointRecord | None:
             f"{type(error).__name__}: {text}. Restore it; or move it away, and give strategy and "
             "shards.",
         ) from None
-    return CheckpointRecord(tables, data.get("spec"), data.get("engine"))
 
 
 def check(prefix: str, record: CheckpointRecord, shapes: Mapping[str, Sequence[int]]) -> None:

@@ -8,13 +8,116 @@ name comes from the column (see `tpu_columns.tables`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from estimator_spec.core.embedding.optimizer_base import OptimizationParameters
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec, table_name, table_optimizer
 from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
 from tpu_columns.tables import WEIGHTS
+
+# Ends of the names of columns with and without shared tables.
+_EMBEDDING, _SHARED = "_embedding", "_shared_embedding"
+
+
+@dataclasses.dataclass(frozen=True)
+class TableNames:
+    """The names of one table, each of which identifies it in arguments and commands.
+
+    Attributes:
+        variable: name of its variable, or the last part of it.
+        key: key in the spec, '' if unknown.
+        features: keys of the features that look it up, none if unknown.
+    """
+
+    variable: str
+    key: str
+    features: tuple[str, ...] = ()
+
+    @property
+    def short_variable(self) -> str:
+        """The variable's name without '/embedding_weights'.
+
+        >>> TableNames("input_layer/word_embedding/embedding_weights", "").short_variable
+        'input_layer/word_embedding'
+        """
+        return self.variable.removesuffix(f"/{WEIGHTS}")
+
+    def __str__(self) -> str:
+        more = ", ".join(name for name in (self.key, *self.features) if name)
+        return f"{self.variable!r} ({more})" if more else repr(self.variable)
+
+    def include(self, name: str) -> bool:
+        """Returns whether a name is the key, a feature, or a part of the variable's name."""
+        is_part = f"/{name}/" in f"/{self.variable}/"
+        return is_part or (name != "" and name in (self.key, *self.features))
+
+
+def names_of_variable(variable: str) -> TableNames:
+    """Returns the names that a column gives a table, from the full name of its variable.
+
+    >>> names_of_variable("input_layer/word_embedding/embedding_weights")
+    TableNames(variable='input_layer/word_embedding/embedding_weights', key='tbl_word', \
+features=('word',))
+    """
+    column = variable.removesuffix(f"/{WEIGHTS}").rpartition("/")[2]
+    if column.endswith(_SHARED):
+        return TableNames(variable, table_name(column))
+    if not variable.endswith(f"{_EMBEDDING}/{WEIGHTS}"):
+        return TableNames(variable, "")
+    categorical = column.removesuffix(_EMBEDDING)
+    feature = categorical.partition("_weighted_by_")[0]
+    return TableNames(variable, table_name(categorical), (feature,))
+
+
+def matching(name: str, tables: Iterable[TableNames]) -> list[TableNames]:
+    """Returns the tables that a name can mean; a full variable name means its variable only."""
+    found = [table for table in tables if table.include(name)]
+    return [table for table in found if table.variable == name] or found
+
+
+def find_table(name: str, tables: Iterable[TableNames], argument: str, where: str) -> TableNames:
+    """Returns the table that a user's name means.
+
+    Args:
+        name: full variable name, a part of it between slashes, key in the spec, or a feature's key.
+        tables: the tables.
+        argument: the argument that has the name, for errors.
+        where: the file or spec that has the tables, for errors.
+
+    Raises:
+        ValueError: none matches, or more than one.
+    """
+    known = list(tables)
+    matches = matching(name, known)
+    if len(matches) == 1:
+        return matches[0]
+    what = "means each of these" if matches else "is none of them"
+    listed = ", ".join(sorted(map(str, matches or known))) or "none"
+    raise ValueError(
+        f"{argument}: {name!r} should name one table of {where}, but {what}. "
+        f"{'Give one by its full name' if matches else 'Those that are'}: {listed}."
+    )
+
+
+def by_table(
+    values: Mapping[str, Any] | None, tables: Iterable[TableNames], argument: str, where: str
+) -> dict[TableNames, Any]:
+    """Returns values that a user gives by names of tables; see `find_table`.
+
+    Raises:
+        ValueError: a name means no table, or several; or two names mean the same one.
+    """
+    known, names = list(tables), dict[TableNames, str]()
+    for name in values or {}:
+        table = find_table(name, known, argument, where)
+        if table in names:
+            raise ValueError(
+                f"{argument}: {names[table]!r} and {name!r} are the same table, {table}. Give one "
+                "of them."
+            )
+        names[table] = name
+    return {table: (values or {})[name] for table, name in names.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +147,11 @@ class SpecTable:
     own_optimizer: OptimizationParameters | None
     initializer: Callable[..., Any] | None
     learning_rate_fn: Callable[..., Any] | None
+
+    @property
+    def names(self) -> TableNames:
+        """The table's names."""
+        return TableNames(self.ending, self.key, self.features)
 
     def is_variable(self, name: str) -> bool:
         """Returns whether a full variable name is this table's."""
@@ -128,4 +236,4 @@ def looks_like_table(name: str, shape: Sequence[int]) -> bool:
     True
     """
     last = name.rsplit("/", 1)[-1]
-    return len(shape) == 2 and (last == WEIGHTS or last.endswith("_shared_embedding"))
+    return len(shape) == 2 and (last == WEIGHTS or last.endswith(_SHARED))

@@ -30,6 +30,7 @@ class CheckpointTable:
         unknown: suffixes that belong to no known optimizer.
         in_spec: the spec's table, if a spec was given and has it.
         key: key in the spec or the record, or None.
+        names: all its names; those that neither spec nor record has are taken from the variable's.
     """
 
     variable: StoredVariable
@@ -41,6 +42,7 @@ class CheckpointTable:
     unknown: tuple[str, ...]
     in_spec: spec_tables.SpecTable | None
     key: str | None
+    names: spec_tables.TableNames
 
     @property
     def name(self) -> str:
@@ -72,6 +74,11 @@ class VariableRoles:
             return self.tables[name]
         return next((table for table in self.tables.values() if name in table.slots), None)
 
+    def find_table(self, name: str, argument: str, prefix: str) -> CheckpointTable:
+        """Returns the table that a user's name means; see `spec_tables.find_table`."""
+        names = [table.names for table in self.tables.values()]
+        return self.tables[spec_tables.find_table(name, names, argument, repr(prefix)).variable]
+
 
 def classify(
     checkpoint: Checkpoint,
@@ -95,10 +102,10 @@ def classify(
     shapes = {name: variable.shape for name, variable in checkpoint.variables.items()}
     if record is not None:
         records.check(checkpoint.prefix, record, shapes)
-    _check_given_tables(checkpoint.prefix, shapes, tables or ())
+    tables = _find_given(checkpoint, spec, tables or ())
     specified = spec_tables.match_variables(spec_tables.list_tables(spec) if spec else [], shapes)
     recorded = record.tables if record else {}
-    names = {*recorded, *specified, *(tables or ())} & set(shapes)
+    names = {*recorded, *specified, *tables} & set(shapes)
     if not (recorded or specified or tables):
         names = {name for name in shapes if spec_tables.looks_like_table(name, shapes[name])}
     found, others = {}, {}
@@ -109,7 +116,7 @@ def classify(
         variable = checkpoint.variables[name]
         layout, source = _layout(checkpoint, variable, spec, record, strategy, shards)
         known, missing, unknown = slots.recognize_optimizers(own_slots.values())
-        in_spec, in_record = specified.get(name), recorded.get(name)
+        in_spec = specified.get(name)
         found[name] = CheckpointTable(
             variable,
             layout,
@@ -119,26 +126,58 @@ def classify(
             tuple(sorted(missing)),
             tuple(sorted(unknown)),
             in_spec,
-            in_spec.key if in_spec else in_record.table if in_record else None,
+            in_spec.key if in_spec else recorded[name].table if name in recorded else None,
+            _names(name, in_spec, record),
         )
     _check_sizes(checkpoint, found, may_grow, may_shrink)
     faults = _faults(found, others, spec)
     return VariableRoles(found, others, *faults, record)
 
 
-def _check_given_tables(
-    prefix: str, shapes: Mapping[str, tuple[int, ...]], tables: Collection[str]
-) -> None:
-    """Checks that variables that the caller calls tables exist and are matrices."""
+def list_matrices(
+    checkpoint: Checkpoint, spec: EmbeddingConfigSpec | None = None
+) -> list[spec_tables.TableNames]:
+    """Returns the names of all variables that a caller can call tables: matrices but no slots."""
+    record = records.read(checkpoint.prefix)
+    known = spec_tables.list_tables(spec) if spec else []
+    specified = spec_tables.match_variables(known, checkpoint.variables)
+    return [
+        _names(name, specified.get(name), record)
+        for name, variable in checkpoint.variables.items()
+        if len(variable.shape) == 2 and slots.base_variable(name) is None
+    ]
+
+
+def _find_given(
+    checkpoint: Checkpoint, spec: EmbeddingConfigSpec | None, tables: Collection[str]
+) -> list[str]:
+    """Returns the full names of variables that the caller calls tables, by any of their names."""
+    found = []
     for name in tables:
-        if name not in shapes:
-            raise CheckpointError(prefix, f"There is no table {name!r} in {prefix!r}.")
-        if len(shapes[name]) != 2:
+        variable = checkpoint.variables.get(name)
+        if variable is None:
+            known = list_matrices(checkpoint, spec)
+            name = spec_tables.find_table(name, known, "tables", repr(checkpoint.prefix)).variable
+        elif len(variable.shape) != 2:
             raise CheckpointError(
-                prefix,
-                f"{name!r} of {prefix!r} is no table: its shape is {list(shapes[name])}, a table's "
-                "is [rows, width].",
+                checkpoint.prefix,
+                f"{name!r} of {checkpoint.prefix!r} is no table: its shape is "
+                f"{list(variable.shape)}, a table's is [rows, width].",
             )
+        found.append(name)
+    return found
+
+
+def _names(
+    variable: str, in_spec: spec_tables.SpecTable | None, record: records.CheckpointRecord | None
+) -> spec_tables.TableNames:
+    """Returns the names of a table by the spec, the record, or else its variable's name."""
+    if in_spec is not None:
+        return spec_tables.TableNames(variable, in_spec.key, in_spec.features)
+    recorded = record.tables.get(variable) if record else None
+    if record is None or recorded is None or recorded.table is None:
+        return spec_tables.names_of_variable(variable)
+    return spec_tables.TableNames(variable, recorded.table, record.features_of(recorded.table))
 
 
 def _slots_by_owner(
@@ -258,25 +297,3 @@ def _against_spec(table: CheckpointTable) -> tuple[list[str], list[str]]:
         if suffix not in table.missing
     ]
     return missing, leftover
-
-
-def find_table(found: VariableRoles, name: str, argument: str, prefix: str) -> str:
-    """Returns the full name of a table given by full name, part of it, or key in the spec.
-
-    Raises:
-        ValueError: none matches, or more than one.
-    """
-    if name in found.tables:
-        return name
-    matches = [
-        full
-        for full, table in found.tables.items()
-        if table.key == name or full.endswith("/" + name) or f"/{name}/" in f"/{full}"
-    ]
-    if len(matches) == 1:
-        return matches[0]
-    what = f"means {matches}" if matches else "is none of them"
-    raise ValueError(
-        f"{argument}: {name!r} should name one table of {prefix!r}, but {what}. The tables are "
-        f"{sorted(found.tables)}."
-    )

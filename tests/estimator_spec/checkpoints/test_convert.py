@@ -398,7 +398,7 @@ def test_progress(files):
         ({"strategy": "hash"}, 'hash. Must be one of "mod" or "div"'),
         ({"shards": 0}, "num_shards must be at least 1, got 0"),
         ({"slots": "gpu"}, "slots must be 'tpu', 'cpu' or None, got 'gpu'"),
-        ({"rename": {"nobody": "x"}}, "there is no variable 'nobody'"),
+        ({"rename": {"nobody": "x"}}, "rename: 'nobody' should name one table of .* is none of"),
         ({"rename": [("^nobody", "x")]}, r"no variable matches the pattern '\^nobody'"),
         ({"rename": {"a": "b"}}, "'b' and 'a' would both be named 'b'|'a' and 'b' would both"),
         ({"grow": {"nobody": 9}}, "grow: 'nobody' should name one table of .* is none of them"),
@@ -406,7 +406,7 @@ def test_progress(files):
         ({"grow": {"word_embedding": 5.5}}, "rows of 'word_embedding' must be an int, got 5.5"),
         ({"vocabulary": {TABLE: [0.5]}}, "must be one integer for each new row"),
         ({"vocabulary": {TABLE: [4]}}, r"name the old row 4, which is not in \[0, 4\)"),
-        ({"source_shards": 2, "tables": ["nobody"]}, "There is no table 'nobody'"),
+        ({"source_shards": 2, "tables": ["nobody"]}, "tables: 'nobody' should name one table of"),
     ],
 )
 def test_what_cannot_be_done_is_refused(files, arguments, words):

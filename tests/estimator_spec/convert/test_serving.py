@@ -160,6 +160,9 @@ def test_a_table_in_two_layers_must_be_chosen(tools, tmp_path):
     embedding = to_serving(spec, checkpoint, variable_names={"tbl_word": names[1]})
     ((_, table),) = embedding.embedding_tables.items()
     assert (table.numpy() == 1).all()
+    for name in ("word", "word_embedding"):
+        embedding = to_serving(spec, checkpoint, variable_names={name: names[1]})
+        assert (next(iter(embedding.embedding_tables.values())).numpy() == 1).all()
 
 
 def test_a_missing_table_is_named(tools, tmp_path):
@@ -246,7 +249,8 @@ def test_a_missing_feature_is_named(columns_family):
         ({"num_shards": 0}, "num_shards must be a positive int or None, got 0"),
         (
             {"variable_names": {"tbl_wrod": "x"}},
-            r"variable_names names the table 'tbl_wrod', .* those that are: \['tbl_word'\]",
+            "variable_names: 'tbl_wrod' should name one table of the spec, but is none of them. "
+            r"Those that are: 'word_embedding/embedding_weights' \(tbl_word, word\)",
         ),
     ],
 )

@@ -14,6 +14,7 @@ import estimator_spec as es
 import tpu_columns
 from estimator_spec import planning
 from estimator_spec.planning import Place, ProblemKind, System
+from estimator_spec.planning.data import to_data
 from tpu_columns import Hardware, LookupDevice, Mode
 
 fc = tf.feature_column
@@ -66,6 +67,21 @@ def test_the_text_has_everything_even_if_nothing_fits(dlrm):
     assert any(re.match(r"cores +8 +48\.\d GiB", line) for line in lines)
     assert sum(line.startswith("PROBLEM, ") for line in lines) == 3
     assert any(line.startswith("  1. Take 4 hosts (32 cores)") for line in lines)
+
+
+def test_a_table_has_its_three_names():
+    """The text has key, variable and features of a table once each, plain data has them, too."""
+    word = fc.categorical_column_with_identity("word", 9)
+    columns = [tpu_columns.embedding_column(word, 2)]
+    plan = es.plan(es.EmbeddingConfigSpec(columns, es.AdagradParameters(0.1)))
+    line = next(line for line in str(plan).splitlines() if line.startswith("tbl_word"))
+    assert line.split()[-2:] == ["word_embedding", "word"]
+    table = to_data(plan)["tables"][0]
+    assert (table["key"], table["variable"], table["features"]) == (
+        "tbl_word",
+        "word_embedding",
+        ["word"],
+    )
 
 
 def test_the_error_has_problems_and_fixes(dlrm):

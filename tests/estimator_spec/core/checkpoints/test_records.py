@@ -90,3 +90,12 @@ def test_records_of_checkpoints_that_are_gone(files):
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize("spec", [{"tables": 3}, {"tables": {"": {"features": 3}}}, "spec"])
+def test_a_spec_that_is_none(files, spec):
+    """A record whose spec has another form is an error that names the file."""
+    prefix = files.write({TABLE: VALUES})
+    records.write(prefix, record("div", 1, spec))
+    with pytest.raises(records.CheckpointError, match=r"\.tables\.json' should say .*can't be re"):
+        records.read(prefix)
