@@ -46,14 +46,14 @@ class Combination(NamedTuple):
     """Combiner and weights of a lookup.
 
     Attributes:
-        combiner: 'sum', 'mean' or 'sqrtn'.
+        combiner: 'sum', 'mean' or 'sqrtn'; None of an id an example, where they are the same.
         weights: key of the feature with the ids' weights, or None.
         max_norm: the rows are clipped to this norm, or None.
         tensor: the combined rows.
         drops_invalid: whether negative ids, and those of weights that aren't positive, are dropped.
     """
 
-    combiner: str
+    combiner: str | None
     weights: str | None
     max_norm: float | None
     tensor: str
@@ -148,7 +148,7 @@ class ColumnReader:
         return fc.embedding_column(
             column,
             dimension,
-            combination.combiner,
+            combination.combiner or "mean",
             max_norm=combination.max_norm,
             use_safe_embedding_lookup=combination.drops_invalid
             or any(self._fills_rows(name) for name in ids),
@@ -254,7 +254,7 @@ class ColumnReader:
                     return Combination(combiner, weights, max_norm, user.name)
             return Combination("sum", weights, max_norm, node.name)
         if selected is not None and not sums:  # an id an example, or none
-            return Combination("mean", None, max_norm, selected.name, drops_invalid=True)
+            return Combination(None, None, max_norm, selected.name, drops_invalid=True)
         raise UnknownPartError(f"{lookup.name}: how its rows are combined isn't found")
 
     def _of_product(self, node: Any, max_norm: float | None) -> Combination:

@@ -280,12 +280,15 @@ class _Recovery:
         graph = self._graph
         found: dict[str, list[Any]] = {name: [] for name in self._columns.variables}
         for node in graph.nodes.values():
-            place = {"MatMul": 1, "ResourceGather": 0, "GatherV2": 0, "Gather": 0}.get(node.op)
+            place = _TABLE_INPUTS.get(node.op)
             if place is None:
                 continue
             name = self._columns.variable_of(graph.inputs(node)[place])
             if name is not None:
                 found[name].append(node)
+        for nodes in found.values():
+            # An export that multiplies by the whole table keeps the gather that it replaced.
+            nodes.sort(key=lambda node: node.op != "SparseTensorDenseMatMul")
         return found
 
 
@@ -298,6 +301,12 @@ def _shared_name(variable: str, group: list[Any]) -> str | None:
     return None if len(group) == 1 and name == scope_name(group[0]) else name
 
 
+# Ops that read a variable of a linear part: which of their inputs it is.
+_TABLE_INPUTS = {
+    "MatMul": 1,
+    "SparseTensorDenseMatMul": 3,
+    **dict.fromkeys(("ResourceGather", "GatherV2", "Gather"), 0),
+}
 _IN_FUNCTIONS = "a model of Keras, or of tf.saved_model.save, in functions"
 # Models that have their own ops.
 _OTHER_MODELS = {
