@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import types
 
@@ -153,6 +154,11 @@ def test_any_value_has_tensorflows_hash(texts, integers, buckets):
 MEAN = 3.0
 
 
+def scaled(x, by=3.0, dtype=tf.float32, function=tf.math.log1p):
+    """Has further arguments with values."""
+    return function(tf.abs(tf.cast(x, dtype))) / by
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -161,6 +167,8 @@ MEAN = 3.0
         lambda x: tf.clip_by_value(x, clip_value_max=2.0, clip_value_min=0.0) ** 2,
         lambda x: np.float32(2.0) * x,
         tf.math.tanh,
+        scaled,
+        functools.partial(scaled, function=tf.math.exp),
     ],
 )
 def test_normalizers_of_arithmetic_are_written_for_numpy(function):
