@@ -33,7 +33,7 @@ def write_function(function: Callable[..., Any], name: str, what: str) -> str:
         what: what it is, for errors.
 
     Raises:
-        ValueError: its source isn't found, or it reads something else.
+        ValueError: its source isn't found, it needs further arguments, or it reads something else.
     """
     return _write(function, name, what, (), f"Returns what {what} makes of a feature.")
 
@@ -71,11 +71,17 @@ def _write(
         setup, body = [], [f"return {path.replace('tensorflow', 'tf', 1)}({', '.join(given)})"]
     else:
         node = _find(function, what)
-        arguments = [argument.arg for argument in node.args.args if argument.arg not in bound]
-        if wanted and sorted(arguments) != sorted(wanted):
-            raise ValueError(f"{what} must take {' and '.join(wanted)}, but takes {arguments}.")
-        if not wanted and len(arguments) != 1:
-            raise ValueError(f"{what} must take one argument, but takes {arguments}.")
+        defaults = _defaults(function)
+        free = [argument.arg for argument in node.args.args if argument.arg not in bound]
+        # A normalizer is called with one value, which is the first argument.
+        arguments = [name for name in free if name in wanted] if wanted else free[:1]
+        if any(name not in defaults for name in free if name not in arguments) or (
+            len(arguments) != (len(wanted) or 1)
+        ):
+            needed = " and ".join(wanted) or "one argument"
+            raise ValueError(f"{what} must take {needed}, but takes {free}.")
+        bound = {**defaults, **bound}
+        bound = {name: value for name, value in bound.items() if name not in arguments}
         setup = _setup(function, bound, what)
         statements = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
         names = _NamesOfTensorFlow2(function, what)
@@ -141,9 +147,8 @@ def _same_code(node: Any, function: Any) -> bool:
 
 def _setup(function: Any, bound: dict[str, Any], what: str) -> list[str]:
     """Returns statements that define the names that a function reads, but for its arguments."""
-    values = {key: value for key, value in _defaults(function).items() if key not in bound}
-    lines = [f"{key} = {_plain(value, key, what)!r}" for key, value in {**bound, **values}.items()]
-    read = {**inspect.getclosurevars(function).nonlocals}
+    lines: list[str] = []
+    read = {**bound, **inspect.getclosurevars(function).nonlocals}
     for name in dict.fromkeys(_globals_of(function.__code__)):
         if name in function.__globals__:
             read[name] = function.__globals__[name]
@@ -233,7 +238,7 @@ def _path_in_tensorflow(value: Any) -> str | None:
     """Returns the path of a function, or module, of TensorFlow, such as `tensorflow.math.log1p`."""
     if _is_tensorflow(value):
         return "tensorflow"
-    if not callable(value) and not isinstance(value, types.ModuleType):
+    if not callable(value) and not isinstance(value, (types.ModuleType, tf.DType)):
         return None
     # `tf` itself may have more names, of TensorFlow 1, that `run` gives it.
     todo = [("tensorflow", tf.compat.v2), ("tensorflow.compat.v1", tf.compat.v1)]

@@ -298,6 +298,8 @@ def _objective(
         options["vocabulary"] = Name(table)
     if head.kind == "labels":
         options["size"] = head.logits_dimension
+    if head.kind in ("binary", "classes", "labels", "logistic"):
+        options["largest"] = head.logits_dimension - 1 if head.kind == "classes" else 1
     number = max(head.logits_dimension, 2)
     class_names = class_names or tuple(map(str, range(number)))
     labels = DictItem(LABELS, head.name) if head.name else LABELS

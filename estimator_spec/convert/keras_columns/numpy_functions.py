@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from typing import Any
 
 import tensorflow as tf
@@ -88,7 +89,7 @@ class _InNumpy(ast.NodeTransformer):
         path = self._path(node)
         if path is None:
             return None
-        name = path.removeprefix("tensorflow.").removeprefix("math.")
+        name = re.sub(r"^tensorflow\.(compat\.v1\.)?(math\.)?", "", path)
         if name not in _NAMES:
             raise self._refused(path.replace("tensorflow", "tf", 1))
         return ast.parse(f"np.{_NAMES[name]}", mode="eval").body

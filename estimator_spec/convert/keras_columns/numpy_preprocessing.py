@@ -344,13 +344,19 @@ def zeros_for(features: Mapping[str, Any], size: int) -> np.ndarray:
     return np.zeros((batch_size(first), size), np.float32)
 
 
-def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) -> np.ndarray:
+def label_numbers(
+    labels: Any,
+    vocabulary: Any = None,
+    size: int | None = None,
+    largest: int | None = None,
+) -> np.ndarray:
     """Returns labels as numbers, [B, d].
 
     Args:
         labels: numbers, or words of the vocabulary.
         vocabulary: lookup table of words, or None.
         size: number of classes, of which an example has any: sparse labels are their ids.
+        largest: the largest label, of those from 0 on; None: any number is one.
     """
     labels = as_array(labels, "The labels")
     if isinstance(labels, Sparse):
@@ -361,10 +367,18 @@ def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) 
         present = np.zeros((batch_size(labels), size or 0), bool)
         present[labels.indices[:, 0], ids.astype(np.int64)] = True
         labels = present
-    labels = as_matrix(labels)
+    labels = given = as_matrix(labels)
     if labels.dtype == object:
         labels = vocabulary.lookup(labels)
-    return labels.astype(np.float32)
+    found = labels.astype(np.float32)
+    wrong = np.argwhere(~((found >= 0) & (found <= (np.inf if largest is None else largest))))
+    if largest is not None and len(wrong):
+        known = " and in the vocabulary" if vocabulary is not None else ""
+        raise ValueError(
+            f"Labels must be >= 0{known}, and <= {largest}; that of example "
+            f"{wrong[0, 0]} is {given[tuple(wrong[0])]!r}."
+        )
+    return found
 
 
 def unit_weights(labels: np.ndarray) -> np.ndarray:

@@ -54,10 +54,11 @@ _CLIPPED_SUMS = (
     "the estimator clips the gradient of each lookup before it sums them, and Keras clips the sum: "
     "rows of {tables}, which several columns look up, train differently"
 )
-_OTHER_ROWS = (
+OTHER_ROWS = (
     "on JAX and torch rows that a step doesn't look up change, too; in a program without "
     "TensorFlow rows with a gradient of 0 don't, whether a step looks them up or not"
 )
+"""How optimizers of `_CHANGE_ALL_ROWS` differ."""
 
 RULES = {
     "AdadeltaOptimizer": OptimizerRule(
@@ -170,7 +171,7 @@ def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) ->
     if settings.kind == "RMSprop" and not options.get("momentum"):
         kind = "Keras2RMSprop"
     elif kind in _CHANGE_ALL_ROWS and (kind != "SGD" or options.get("momentum")):
-        plan.differ(name, "rule", _OTHER_ROWS, of_keras=True)
+        plan.differ(name, "rule", OTHER_ROWS, of_keras=True)
     plan.slots[part.scope] = _slots(rule, settings, options)
     if not rule.has_rate:
         if isinstance(rate, FunctionCall):

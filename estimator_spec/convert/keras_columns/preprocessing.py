@@ -285,13 +285,19 @@ def zeros_for(features: Mapping[str, Any], size: int) -> tf.Tensor:
     return tf.zeros(tf.stack([batch, size]))
 
 
-def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) -> tf.Tensor:
+def label_numbers(
+    labels: Any,
+    vocabulary: Any = None,
+    size: int | None = None,
+    largest: int | None = None,
+) -> tf.Tensor:
     """Returns labels as numbers, [B, d].
 
     Args:
         labels: numbers, or words of the vocabulary.
         vocabulary: lookup table of words, or None.
         size: number of classes, of which an example has any: sparse labels are their ids.
+        largest: the largest label, of those from 0 on; None: any number is one.
     """
     if isinstance(labels, tf.RaggedTensor):
         labels = labels.to_sparse()
@@ -302,7 +308,16 @@ def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) 
     labels = as_matrix(labels)
     if labels.dtype == tf.string:
         labels = vocabulary.lookup(labels)
-    return tf.cast(labels, tf.float32)
+    found = tf.cast(labels, tf.float32)
+    if largest is None:
+        return found
+    known = " and in the vocabulary" if vocabulary is not None else ""
+    checks = [
+        tf.debugging.assert_non_negative(found, f"Labels must be >= 0{known}"),
+        tf.debugging.assert_less_equal(found, float(largest), f"Labels must be <= {largest}"),
+    ]
+    with tf.control_dependencies([check for check in checks if check is not None]):
+        return tf.identity(found)
 
 
 def unit_weights(labels: tf.Tensor) -> tf.Tensor:

@@ -116,6 +116,24 @@ def write_model(plan: ModelPlan, title: str, reading: Reading = TENSORFLOW) -> s
     return re.sub(r"\n{4,}", "\n\n\n", text).rstrip() + "\n"
 
 
+def with_rows_looked_up(text: str) -> str:
+    """Returns a `model.py` that reads by NumPy with the optimizers of one that needs TensorFlow.
+
+    They train the rows that a step looks up, as the estimator does.
+    """
+    without, needing = (
+        {name: reading_source.select_texts(each, {name})[-1] for name in each}
+        for each in (keras_layers.whole_gradients(), keras_layers.definitions())
+    )
+    for name, old in without.items():
+        # What these optimizers call is in the place of what the others call.
+        rows = "\n\n\n".join(
+            ["import tensorflow as tf", needing["is_of_rows"], needing["sum_rows"]]
+        )
+        text = text.replace(old, needing.get(name, rows))
+    return text
+
+
 def _expressions(plan: ModelPlan) -> list[Any]:
     return [
         *(expression for _, expression in plan.layers),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import os
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from estimator_spec.convert.keras_columns import (
@@ -142,12 +143,17 @@ def trained_model(sources: WrittenProgram, module: Any) -> Any:
     return model
 
 
-def load_module(directory: str) -> Any:
-    """Imports the model.py of a directory, under a name of its own."""
+def load_module(directory: str, change: Callable[[str], str] = str) -> Any:
+    """Imports the model.py of a directory, under a name of its own.
+
+    Args:
+        directory: the directory.
+        change: returns the text to import, of that of the file.
+    """
     path = os.path.join(directory, "model.py")
     module = types.ModuleType("model_of_to_keras")
     module.__file__ = path
     # Not by an import, which may leave a __pycache__ there.
     with open(path, encoding="utf-8") as file:
-        exec(compile(file.read(), path, "exec"), vars(module))
+        exec(compile(change(file.read()), path, "exec"), vars(module))
     return module

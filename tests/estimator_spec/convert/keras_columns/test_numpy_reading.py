@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import types
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 import column_strategies as drawn
 import compare_readings
 import estimator_spec
+from estimator_spec import heads
 from estimator_spec.convert import to_keras
 from estimator_spec.convert.keras_columns import (
     assembly,
@@ -36,6 +38,7 @@ pytest.importorskip("keras_rs", reason="needs the extra without-tensorflow")
 pytest.importorskip("farmhash", reason="needs the extra without-tensorflow")
 
 fc = tf.feature_column
+tf1 = tf.compat.v1
 
 
 def written(plan: ModelPlan) -> types.ModuleType:
@@ -153,6 +156,11 @@ def test_any_value_has_tensorflows_hash(texts, integers, buckets):
 MEAN = 3.0
 
 
+def scaled(x, by=3.0, dtype=tf.float32, function=tf.math.log1p):
+    """Has further arguments with values."""
+    return function(tf.abs(tf.cast(x, dtype))) / by
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -160,7 +168,10 @@ MEAN = 3.0
         lambda x: tf.where(x > 1.0, tf.math.log1p(tf.abs(x)), tf.zeros_like(x)),
         lambda x: tf.clip_by_value(x, clip_value_max=2.0, clip_value_min=0.0) ** 2,
         lambda x: np.float32(2.0) * x,
+        lambda x: tf1.log1p(tf1.maximum(x, 0.0)) + tf1.math.exp(x),
         tf.math.tanh,
+        scaled,
+        functools.partial(scaled, function=tf.math.exp),
     ],
 )
 def test_normalizers_of_arithmetic_are_written_for_numpy(function):
@@ -286,6 +297,38 @@ def test_a_baseline_takes_any_features():
     program = written(plan)
     assert program.preprocess({"x": [["a"], [], []]})["zeros"].shape == (3, 1)
     assert program.training_batch({"x": [1.0]}, [1])[1]["logits"].tolist() == [[1.0]]
+
+
+HEADS = [
+    (heads.BinaryClassHead(label_vocabulary=["no", "yes"]), ["no", "yes"], ["no", "maybe"]),
+    (heads.MultiClassHead(3, label_vocabulary=["a", "b", "c"]), [["a"], ["c"]], [["a"], ["d"]]),
+    (heads.MultiClassHead(3), [0, 2], [0, 3]),
+    (heads.BinaryClassHead(), [[0], [1]], [[0], [-1]]),
+    (heads.MultiLabelHead(2), [[0, 1], [1, 1]], [[0, 1], [2, 1]]),
+    (heads.LogisticRegressionHead(), [0.5, 1.0], [0.5, 1.5]),
+]
+
+
+@pytest.mark.parametrize("reading", [NUMPY, TENSORFLOW], ids=lambda reading: reading.name)
+@pytest.mark.parametrize(("head", "good", "bad"), HEADS)
+def test_labels_that_no_class_has_are_errors(head, good, bad, reading):
+    """A label outside of the vocabulary, or beyond the classes, is an error, as in training."""
+    plan = ModelPlan()
+    canned_models.add_canned_model(plan, estimator_spec.BaselineEstimator(head).canned_model)
+    names = reading.definitions()
+    names |= {name: evaluate(expression, names) for name, expression in plan.constants.items()}
+
+    def read(labels):
+        return evaluate(plan.objectives[0].labels, {**names, "labels": labels})
+
+    def read_all(labels):
+        if reading == NUMPY:
+            return read(np.array(labels))
+        return next(iter(tf.data.Dataset.from_tensors(tf.constant(labels)).map(read)))
+
+    assert read_all(good).shape[0] == 2
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="Labels must be [><]="):
+        read_all(bad)
 
 
 def test_a_loss_of_the_program_is_refused():

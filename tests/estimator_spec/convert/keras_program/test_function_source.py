@@ -38,6 +38,11 @@ def by_default(value, mean=2.0):
     return tf.cast(value, tf.float32) - mean
 
 
+def by_defaults(value=0.0, by=3.0, *, dtype=tf.float32, function=tf.math.log1p):
+    """Has further arguments, of which nobody gives a value."""
+    return function(tf.cast(value, dtype)) / by
+
+
 def by_other(value):
     """Calls another function of the module."""
     return by_global(value)
@@ -48,7 +53,11 @@ def by_other(value):
     [
         by_global,
         by_closure(4.0),
+        by_default,
+        by_defaults,
         functools.partial(by_default, mean=7.0),
+        functools.partial(by_defaults, function=tf.math.exp, by=SCALES[1]),
+        lambda x, mean=MEAN: x - mean,
         lambda x: tf.math.log1p(x) / 4.0,
         lambda x: tf.math.log(x + 1.0),
         lambda x: log1p(x) + maths.exp(x),

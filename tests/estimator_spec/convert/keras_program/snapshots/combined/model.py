@@ -166,13 +166,19 @@ def padded(
     }
 
 
-def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) -> tf.Tensor:
+def label_numbers(
+    labels: Any,
+    vocabulary: Any = None,
+    size: int | None = None,
+    largest: int | None = None,
+) -> tf.Tensor:
     """Returns labels as numbers, [B, d].
 
     Args:
         labels: numbers, or words of the vocabulary.
         vocabulary: lookup table of words, or None.
         size: number of classes, of which an example has any: sparse labels are their ids.
+        largest: the largest label, of those from 0 on; None: any number is one.
     """
     if isinstance(labels, tf.RaggedTensor):
         labels = labels.to_sparse()
@@ -183,7 +189,16 @@ def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) 
     labels = as_matrix(labels)
     if labels.dtype == tf.string:
         labels = vocabulary.lookup(labels)
-    return tf.cast(labels, tf.float32)
+    found = tf.cast(labels, tf.float32)
+    if largest is None:
+        return found
+    known = " and in the vocabulary" if vocabulary is not None else ""
+    checks = [
+        tf.debugging.assert_non_negative(found, f"Labels must be >= 0{known}"),
+        tf.debugging.assert_less_equal(found, float(largest), f"Labels must be <= {largest}"),
+    ]
+    with tf.control_dependencies([check for check in checks if check is not None]):
+        return tf.identity(found)
 
 
 def class_predictions(
@@ -546,7 +561,7 @@ def compile_model(model: keras.Model) -> None:
 
 def training_batch(features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]:
     """Returns what `fit` and `evaluate` take of a batch, for the `map` of a dataset."""
-    number = label_numbers(labels, vocabulary=LABEL_VOCABULARY)
+    number = label_numbers(labels, vocabulary=LABEL_VOCABULARY, largest=1)
     targets = dict.fromkeys(["logits", "logistic", "probabilities", "class_ids"], number)
     return preprocess(features), targets
 

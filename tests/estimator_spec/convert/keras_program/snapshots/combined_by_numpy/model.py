@@ -456,13 +456,19 @@ def check_ids(ids: Sparse, valid: np.ndarray, rows: int, what: str) -> None:
         raise ValueError(f"{what}the id {value} of example {example} is outside of [0, {rows}).")
 
 
-def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) -> np.ndarray:
+def label_numbers(
+    labels: Any,
+    vocabulary: Any = None,
+    size: int | None = None,
+    largest: int | None = None,
+) -> np.ndarray:
     """Returns labels as numbers, [B, d].
 
     Args:
         labels: numbers, or words of the vocabulary.
         vocabulary: lookup table of words, or None.
         size: number of classes, of which an example has any: sparse labels are their ids.
+        largest: the largest label, of those from 0 on; None: any number is one.
     """
     labels = as_array(labels, "The labels")
     if isinstance(labels, Sparse):
@@ -473,10 +479,18 @@ def label_numbers(labels: Any, vocabulary: Any = None, size: int | None = None) 
         present = np.zeros((batch_size(labels), size or 0), bool)
         present[labels.indices[:, 0], ids.astype(np.int64)] = True
         labels = present
-    labels = as_matrix(labels)
+    labels = given = as_matrix(labels)
     if labels.dtype == object:
         labels = vocabulary.lookup(labels)
-    return labels.astype(np.float32)
+    found = labels.astype(np.float32)
+    wrong = np.argwhere(~((found >= 0) & (found <= (np.inf if largest is None else largest))))
+    if largest is not None and len(wrong):
+        known = " and in the vocabulary" if vocabulary is not None else ""
+        raise ValueError(
+            f"Labels must be >= 0{known}, and <= {largest}; that of example "
+            f"{wrong[0, 0]} is {given[tuple(wrong[0])]!r}."
+        )
+    return found
 
 
 def class_predictions(
@@ -837,7 +851,7 @@ def compile_model(model: keras.Model) -> None:
 
 def training_batch(features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]:
     """Returns what `fit` and `evaluate` take of a batch, for the `map` of a dataset."""
-    number = label_numbers(labels, vocabulary=LABEL_VOCABULARY)
+    number = label_numbers(labels, vocabulary=LABEL_VOCABULARY, largest=1)
     targets = dict.fromkeys(["logits", "logistic", "probabilities", "class_ids"], number)
     return preprocess(features), targets
 
