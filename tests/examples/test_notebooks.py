@@ -22,7 +22,7 @@ def printed(notebook) -> list[str]:
 
 def without_numbers(notebook) -> list[str]:
     """Returns the printed lines; their numbers depend on the processor and on TensorFlow."""
-    return re.sub(r"[\d.,]+(e-\d+)?", "#", "\n".join(printed(notebook))).splitlines()
+    return re.sub(r"\d[\d.,]*(e-\d+)?", "#", "\n".join(printed(notebook))).splitlines()
 
 
 def pictures(notebook) -> list[str]:
