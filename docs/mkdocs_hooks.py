@@ -2,8 +2,9 @@
 """Hooks of the documentation site (mkdocs.yml): collects its pages, and renders formulas.
 
 The site has the layout of the repository, so a relative link works in both. Source files that a
-page links become pages of their own. Formulas become MathML, which browsers show without scripts;
-the site brings a font for them, as few systems without one place subscripts well.
+page links become pages of their own, notebooks with their outputs. Formulas become MathML, which
+browsers show without scripts; the site brings a font for them, as few systems without one place
+subscripts well.
 Nothing here imports TensorFlow: docstrings are read from the source.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 import griffe
 import latex2mathml.converter
 from mkdocs.structure.files import File, Files
+from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parents[1]
 # STIX Two Math, under the SIL Open Font License.
@@ -61,6 +63,12 @@ def on_files(files: Files, config: Any) -> Files:
                 continue
             if page == linked:
                 file = File(page, str(ROOT), config.site_dir, config.use_directory_urls)
+            elif source.suffix == ".ipynb":
+                text, plots = _notebook_page(source)
+                for name, content in plots.items():
+                    plot = posixpath.join(posixpath.dirname(page), name)
+                    collected[plot] = File.generated(config, plot, content=content)
+                file = File.generated(config, page, content=text)
             else:
                 file = File.generated(config, page, content=_source_page(source, linked))
             collected[page] = file
@@ -143,6 +151,12 @@ def _source_page(path: Path, title: str) -> str:
         return header + "\n".join(f"- [{name}]({path.name}/{name})" for name in names)
     language = "python" if path.suffix == ".py" else "text"
     return f"{header}`````{language}\n{path.read_text(encoding='utf-8')}\n`````\n"
+
+
+def _notebook_page(path: Path) -> tuple[str, dict[str, bytes]]:
+    """A notebook with its outputs as Markdown, and its plots by the names of their files."""
+    text, resources = MarkdownExporter().from_filename(str(path), {"unique_key": path.stem})
+    return text.replace("![png](", "![plot]("), resources["outputs"]
 
 
 def _mathml(match: re.Match[str]) -> str:
