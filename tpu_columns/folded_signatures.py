@@ -16,12 +16,7 @@ _OURS = ("tpu_columns", "estimator_spec")
 
 
 class FoldedSignature(inspect.Signature):
-    """Signature whose text has one argument a line if it is long.
-
-    >>> def area(width, height=1.0): ...
-    >>> print(FoldedSignature.from_callable(area))
-    (width, height=1.0)
-    """
+    """Signature whose text has one argument a line if it is long."""
 
     def __str__(self) -> str:
         line = super().__str__()

@@ -50,7 +50,7 @@ CONTRIB = parse_rows(
     [tensorflow.compat.v1]
     contrib.eager: make_template
     [tensorflow.compat.v1.profiler]
-    contrib.tfprof.model_analyzer: ALL_ADVICE Profiler
+    contrib.tfprof.model_analyzer: Profiler
     [estimator_spec.legacy.contrib.tfprof]
     contrib.tfprof.model_analyzer:
       FLOAT_OPS_OPTIONS PRINT_ALL_TIMING_MEMORY TRAINABLE_VARS_PARAMS_STAT_OPTIONS

@@ -287,7 +287,7 @@ def test_the_command(program, capsys, monkeypatch):
     outcomes = re.findall(r": (put back|stood in for|left to the program|refused): ", printed)
     assert "refused" not in outcomes[: outcomes.index("refused")]
     assert set(outcomes[outcomes.index("refused") :]) == {"refused"}
-    assert "program.py:22: refused: tensorflow.contrib.seq2seq.AttentionWrapper. Copy" in printed
+    assert "program.py:22: refused: tensorflow.contrib.seq2seq.AttentionWrapper. Decode" in printed
     assert printed.splitlines()[-1].startswith("Old names: 9 put back, ")
     good = program.parent / "good.py"
     good.write_text("import tensorflow as tf\ntf.estimator.Estimator\n")
