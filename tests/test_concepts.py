@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 CONCEPTS = (DOCS / "concepts.md").read_text(encoding="utf-8")
 # History, which isn't written anew.
-HISTORY = ("changes_before_0.1.md",)
+HISTORY = "changes_before_0.1"
 GLOSSARY = re.findall(
     r"^\| (.+?) \| (.+?) \| (.*?) ?\|$", CONCEPTS.split("| term | sense | not |")[1], re.MULTILINE
 )[1:]
@@ -37,7 +37,7 @@ def texts():
     return {
         path: re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         for path in paths
-        if path.name not in (*HISTORY, "concepts.md")
+        if path.name != "concepts.md" and not path.name.startswith(HISTORY)
     }
 
 

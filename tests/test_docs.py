@@ -36,6 +36,12 @@ def without_code(text: str) -> str:
     return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
 
 
+def prose(text: str) -> list[str]:
+    """Returns the words of Markdown outside of fenced blocks and tables."""
+    lines = without_code(text).splitlines()
+    return [word for line in lines if not line.lstrip().startswith("|") for word in line.split()]
+
+
 def anchor(heading: str) -> str:
     """Returns the anchor of a Markdown heading, as code hosts generate it."""
     kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
@@ -65,6 +71,24 @@ def test_relative_links_lead_somewhere(document):
             if fragment not in map(anchor, headings):
                 broken.append(target)
     assert not broken
+
+
+@pytest.mark.parametrize("document", sorted({*DOCUMENTS} - {"migration_guide.md"}))
+def test_a_page_is_short(document):
+    """A page has at most 2,000 words outside of tables and code."""
+    assert len(prose((ROOT / document).read_text(encoding="utf-8"))) <= 2000, "split it"
+
+
+def test_the_guide_is_short():
+    """The migration guide has at most 5,000 words, tables and code included."""
+    text = (ROOT / "migration_guide.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 5000, "move some to docs/"
+
+
+def test_prose_is_counted_without_tables_and_code():
+    """Only words of paragraphs, lists and headings count."""
+    text = "# One two\n\n| a | b |\n|---|---|\n\n- three\n\n  ```bash\n  four five\n  ```\n\nsix\n"
+    assert prose(text) == ["#", "One", "two", "-", "three", "six"]
 
 
 def test_the_map_shows_every_room():

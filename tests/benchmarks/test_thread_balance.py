@@ -36,6 +36,6 @@ def test_threads_share_counters(balance):
 
 
 def test_the_page_shows_what_it_prints(balance, capsys):
-    """docs/speed.md has the table."""
+    """docs/speed_limits.md has the table."""
     importlib.import_module("thread_balance").main()
-    assert capsys.readouterr().out in (ROOT / "docs" / "speed.md").read_text("utf-8")
+    assert capsys.readouterr().out in (ROOT / "docs" / "speed_limits.md").read_text("utf-8")

@@ -225,11 +225,13 @@ def test_the_table_shows_times_and_ratios():
 
 
 def test_the_page_names_goals_and_command():
-    """The page is written from results alone, and links the plot."""
+    """The page is written from results alone, and begins with the plot and three sentences."""
     name = "grid/1id-dense-1e4"
     found = results_of((name, "reference", [2.0]), (name, "default", [1.0]))
     text = part("pages").page(found, "benchmarks.svg", "python run.py")
-    assert "python run.py" in text and "](benchmarks.svg)" in text
+    picture, sentences = text.split("\n\n")[1:3]
+    assert picture.endswith("](benchmarks.svg)") and "a training step takes 0.50" in sentences
+    assert "python run.py" in text
     assert "| 1a. Default, one id: ≤ 0.55 × reference | 0.50 | yes (11 not measured) |" in text
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The migration guide's blocks of code."""
+"""The blocks of code of the migration guide, and of the pages of its imports and conversions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ import forking_python
 from estimator_spec import __main__ as command_line
 
 ROOT = Path(__file__).resolve().parents[3]
-GUIDE = (ROOT / "migration_guide.md").read_text(encoding="utf-8")
+GUIDE, IMPORTS, CONVERSIONS = (
+    (ROOT / page).read_text(encoding="utf-8")
+    for page in ("migration_guide.md", "docs/imports.md", "docs/how_to/convert_a_spec.md")
+)
+PAGES = "\n".join((GUIDE, IMPORTS, CONVERSIONS))
 
 
 def blocks(language: str, *, conversions: bool) -> list[tuple[str, str]]:
     """Returns (heading, program) of the blocks in order: of conversions, or of other sections."""
     found = []
-    for part in re.split(r"^##+ (?=.*\n\n)", GUIDE, flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^#+ (?=.*\n\n)", PAGES, flags=re.MULTILINE)[1:]:
         heading = part.splitlines()[0]
         programs = re.findall(rf"^( *)```{language}\n(.*?)^ *```", part, re.DOTALL | re.MULTILINE)
         for indent, program in programs:
@@ -34,10 +38,10 @@ def blocks(language: str, *, conversions: bool) -> list[tuple[str, str]]:
 
 
 def test_every_block_is_run_by_a_test():
-    """The blocks that the tests below run are all blocks of the guide."""
+    """The blocks that the tests below run are all blocks of the pages."""
     num_run = sum(len(blocks("python", conversions=yes)) for yes in (True, False))
     num_run += len(blocks("bash", conversions=False))
-    assert num_run == GUIDE.count("```") / 2
+    assert num_run == PAGES.count("```") / 2
 
 
 def test_what_migrate_does_is_not_denied():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/plan.md and docs/cluster.md: commands of `plan` print what the pages show."""
+"""docs/plan.md and docs/cluster_size.md: commands of `plan` print what the pages show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from estimator_spec import planning
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
-CLUSTER = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+CLUSTER = (ROOT / "docs" / "cluster_size.md").read_text(encoding="utf-8")
 SHOWN = re.findall(
     r"^```bash\n([^`]* plan [^`]*)\n```\n\n```text\n(.*?)\n```",
     TEXT + CLUSTER,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of machines and links: each task has a network namespace and an address of its own.
 
-docs/cluster.md has the table of what these tests show.
+docs/cluster_faults.md has the table of what these tests show.
 """
 
 from __future__ import annotations

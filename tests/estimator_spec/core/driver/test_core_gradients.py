@@ -245,9 +245,11 @@ class TestStandIns:
 
 
 def test_a_warm_start_without_momenta(tmp_path):
-    """The migration guide's warm start keeps tables, accumulators and step; momenta begin at 0."""
-    guide = (Path(__file__).resolve().parents[4] / "migration_guide.md").read_text("utf-8")
-    (pattern,) = re.findall(r'vars_to_warm_start=\["(.*AdagradMomentum.*)"\]', guide)
+    """The warm start that docs/ shows keeps tables, accumulators and step; momenta begin at 0."""
+    page = Path(__file__).resolve().parents[4] / "docs" / "how_to" / "convert_a_checkpoint.md"
+    (pattern,) = re.findall(
+        r'vars_to_warm_start=\["(.*AdagradMomentum.*)"\]', page.read_text("utf-8")
+    )
     parameters = es.AdagradMomentumParameters(1.0, momentum=0.5)
     first = train(tmp_path / "first", parameters=parameters, dense=False)
     settings = es.WarmStartSettings(str(tmp_path / "first"), vars_to_warm_start=[pattern])
