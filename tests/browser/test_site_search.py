@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search of the documentation site, opened from disk in headless Chromium.
+"""The search and the filter of tables of the site, opened from disk in headless Chromium.
 
 `nox -s browser` builds the site, and runs these tests; elsewhere they skip without either.
 """
@@ -23,6 +23,13 @@ pytestmark = [
 ]
 
 
+def opened(page: str) -> str:
+    """Returns the elements of a page of the site after its scripts have run."""
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000")
+    command = [CHROMIUM, *options, "--dump-dom", f"{SITE.as_uri()}/{page}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+
+
 @pytest.mark.parametrize(
     ("query", "first"),
     [
@@ -34,11 +41,31 @@ pytestmark = [
 )
 def test_the_search_finds_names_from_disk(query, first):
     """The first section that the search finds for a public name is its entry."""
-    page = f"{(SITE / 'index.html').as_uri()}?q={query}"
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000")
-    command = [CHROMIUM, *options, "--dump-dom", page]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    found = opened(f"index.html?q={query}")
     links = re.findall(r'href="([^"]*)" class="md-search-result__link"', found)
     sections = [link for link in links if "#" in link]
     assert sections, "the search found nothing"
     assert sections[0].endswith(f"/{first}")
+
+
+@pytest.mark.parametrize(
+    ("page", "words", "shown"),
+    [
+        ("legacy_names", "lstmblockfusedcell", "LSTMBlockFusedCell"),
+        ("optimizers", "beta1 exact", "beta1"),
+    ],
+)
+def test_a_filter_shows_rows_with_its_words(page, words, shown):
+    """Pages of long tables have a box that hides rows without the words typed, and empty tables."""
+    found = opened(f"docs/{page}.html?filter={words.replace(' ', '%20')}")
+    assert 'class="table-filter"' in found
+    body = found.partition('class="md-content"')[2]
+    rows = re.findall(r"<tr>(?:(?!</tr>).)*<td.*?</tr>", body, re.DOTALL)
+    assert 0 < len(rows) < 20 < body.count('<tr hidden="">')
+    assert all(shown in row for row in rows)
+    assert '<table hidden="">' in body
+
+
+def test_pages_of_short_tables_have_no_filter():
+    """Other pages have no such box."""
+    assert 'class="table-filter"' not in opened("docs/routing.html")
