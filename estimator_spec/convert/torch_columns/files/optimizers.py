@@ -107,8 +107,9 @@ class RowOptimizer(torch.optim.Optimizer):
                 self.update(parameter, gradient.to_dense(), self.state[parameter])
             else:
                 tables.append((parameter, *unique_rows(gradient)))
-        if tables:
-            self.update_rows(*zip(*tables, strict=True))
+        for width in {each.shape[1] for each, *_ in tables}:
+            of_width = [each for each in tables if each[0].shape[1] == width]
+            self.update_rows(*zip(*of_width, strict=True))
         self.step_number += 1
         return loss
 
@@ -118,17 +119,17 @@ class RowOptimizer(torch.optim.Optimizer):
         rows: Sequence[torch.Tensor],
         gradients: Sequence[torch.Tensor],
     ) -> None:
-        """Changes rows of tables and slots, of all tables at once: that takes fewer operations."""
-        slots = {
+        """Changes rows of tables of one width, and slots, at once: that takes fewer operations."""
+        stored = {
             name: [self.state[table][name] for table in tables] for name in self.state[tables[0]]
         }
+        slots = {name: rows_of(slot, rows) for name, slot in stored.items()}
         variable = rows_of(tables, rows)
-        parts = {name: rows_of(slot, rows) for name, slot in slots.items()}
-        self.update(variable, torch.cat([each.flatten() for each in gradients]), parts)
-        for stored, part in ((tables, variable), *((slots[name], parts[name]) for name in slots)):
-            changed = part.split([each.numel() for each in gradients])
-            for tensor, places, values, like in zip(stored, rows, changed, gradients, strict=True):
-                tensor[places] = values.view_as(like)
+        self.update(variable, torch.cat(gradients), slots)
+        sizes = [len(each) for each in rows]
+        for whole, part in ((tables, variable), *((stored[name], slots[name]) for name in slots)):
+            for tensor, places, values in zip(whole, rows, part.split(sizes), strict=True):
+                tensor.index_copy_(0, places, values)
 
     def update(
         self, variable: torch.Tensor, gradient: torch.Tensor, slots: Mapping[str, torch.Tensor]
@@ -351,9 +352,9 @@ def clipped(
 
 
 def rows_of(tensors: Sequence[torch.Tensor], rows: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Returns the elements of some rows of tensors, one after the other."""
+    """Returns some rows of tensors of one width, one below the other."""
     pairs = zip(tensors, rows, strict=True)
-    return torch.cat([tensor.index_select(0, places).flatten() for tensor, places in pairs])
+    return torch.cat([tensor.index_select(0, places) for tensor, places in pairs])
 
 
 def unique_rows(gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
