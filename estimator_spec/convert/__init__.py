@@ -15,9 +15,11 @@
 | `to_partial_tpu_embedding` | the `PartialTPUEmbedding` of tensorflow-recommenders with them    |
 | `to_ydf`                   | boosted trees as a model of Yggdrasil Decision Forests            |
 
-All but the last have a report of exact, changed and lost options (`.report` or
+Results of a spec have a report of exact, changed and lost options (`.report` or
 `.conversion.report`; for the message, `config_proto_report`). A loss is an error unless
-`allow_lossy=True`. `features_for` converts a legacy features dict to a target's input.
+`allow_lossy=True`. Those of columns, by `to_keras` and `to_torch`, say what isn't equal
+(`.conversion.differences`; `to_torch` returns it). `features_for` converts a legacy features dict
+to a target's input.
 """
 
 from typing import TYPE_CHECKING, Any

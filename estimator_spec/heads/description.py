@@ -76,7 +76,7 @@ def _describe(head: Any, name: str, weight: float) -> HeadDescription:
     kind = _KINDS.get(type(inner))
     if kind is None:
         raise ValueError(
-            f"A {type(inner).__name__} has no Keras counterpart. Those of "
+            f"A {type(inner).__name__} has no counterpart. Those of "
             f"{', '.join(kind.__name__ for kind in _KINDS)} have one, and a MultiHead of them."
         )
     vocabulary = getattr(inner, "_label_vocabulary", None)

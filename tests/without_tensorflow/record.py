@@ -25,7 +25,7 @@ sys.path[:0] = [str(TESTS.parent), *(str(TESTS.parent / path) for path in paths)
 
 import estimator_spec  # noqa: E402  # from the path above, as the rest
 from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
-from estimator_spec.convert.keras_program import batches, proof, training, written  # noqa: E402
+from estimator_spec.convert.keras_program import batches, proof, written  # noqa: E402
 from estimator_spec.convert.keras_program.first_use import EstimatorUse  # noqa: E402
 from estimator_spec.convert.keras_program.recording import ProofRecording  # noqa: E402
 from estimator_spec.convert.torch_program import target  # noqa: E402
@@ -54,7 +54,7 @@ def record(directory: Path, name: str, estimator: Any, input_fn: Callable[[], An
     (of_keras / "check.npz").write_bytes(recording.to_bytes())
     plain = target.plan_program(use, estimator.model_dir, name, "")
     target.write_program(plain, str(of_torch))
-    recording.stated = training.stated(plain.plan)
+    recording.stated.clear()  # of Keras
     (of_torch / "check.npz").write_bytes(recording.to_bytes())
     print(f"{name}: {result.headline}")
 

@@ -51,7 +51,7 @@ def add_canned_model(
         embeddings: one of `distributed.EMBEDDINGS`, for the hidden layers' columns.
 
     Raises:
-        ValueError: a column, the head or an activation has no Keras counterpart.
+        ValueError: a column, the head or an activation has no counterpart.
     """
     heads = describe(model.head)
     dimension = sum(head.logits_dimension for head in heads)
@@ -147,8 +147,8 @@ def _activation(function: Any) -> str | None:
     if known is None:
         names = ", ".join(f"tf.nn.{name}" for name in _BY_NAME if name not in _OTHERS)
         raise ValueError(
-            f"activation_fn {function!r} has no Keras counterpart. Those of {names} have one. Pass "
-            "one of these, or write the hidden layers of the Keras model yourself."
+            f"activation_fn {function!r} has no counterpart. Those of {names} have one. Pass "
+            "one of these, or write the hidden layers of the new model yourself."
         )
     return known
 

@@ -89,8 +89,8 @@ def _constructor(expression: Any) -> str | None:
         return "a table of `keras_rs.layers.DistributedEmbedding`"
     while isinstance(expression, FunctionCall) and isinstance(expression.function, FunctionCall):
         expression = expression.function
-    text = render(expression, width=10**6)
-    return f"`{text}`" if text.startswith("keras") else None
+    is_call = isinstance(expression, FunctionCall)
+    return f"`{render(expression, width=10**6)}`" if is_call else None
 
 
 def is_sequence(column: Any) -> bool:
@@ -202,9 +202,9 @@ def _sequence_numeric(column: Any, plan: ModelPlan) -> Name:
 
 
 _EMBEDDING = "`keras_rs.layers.EmbedReduce(size, dimension, combiner=…)`"
+_CLIPPED = "with `max_norm` `ClippedEmbedReduce`, a class of the program"
 _IN_TORCH = "`layers.WeightedEmbedding(size, dimension, combiner)`"
 _LAST_BITS = "the last bits after a normalizer of `log`, `exp` and others"
-_TRAINING = "`max_norm` in training: rows are clipped after each step, not at each lookup"
 
 DENSE: dict[str, ColumnKind] = {
     "NumericColumn": ColumnKind(
@@ -230,24 +230,24 @@ DENSE: dict[str, ColumnKind] = {
     "EmbeddingColumn": ColumnKind(
         "embedding_column",
         "`padded` ids and weights",
-        _EMBEDDING,
-        _TRAINING,
+        f"{_EMBEDDING}; {_CLIPPED}",
+        "",
         _embedding,
         _IN_TORCH,
     ),
     "SharedEmbeddingColumn": ColumnKind(
         "shared_embeddings",
         "`padded` ids and weights",
-        f"one {_EMBEDDING} for all",
-        _TRAINING,
+        f"one {_EMBEDDING} for all; {_CLIPPED}",
+        "",
         _shared,
         f"one {_IN_TORCH} for all",
     ),
     "_SharedEmbeddingColumn": ColumnKind(
         "tf.compat.v1: shared_embedding_columns",
         "`padded` ids and weights",
-        f"one {_EMBEDDING} for all",
-        _TRAINING,
+        f"one {_EMBEDDING} for all; {_CLIPPED}",
+        "",
         _shared_v1,
         f"one {_IN_TORCH} for all",
     ),

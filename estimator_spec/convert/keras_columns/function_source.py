@@ -72,7 +72,7 @@ def _write(
     else:
         node = _find(function, what)
         defaults = _defaults(function)
-        free = [argument.arg for argument in node.args.args if argument.arg not in bound]
+        free = [name for name in _positional(node) if name not in bound]
         # A normalizer is called with one value, which is the first argument.
         arguments = [name for name in free if name in wanted] if wanted else free[:1]
         if any(name not in defaults for name in free if name not in arguments) or (
@@ -82,7 +82,7 @@ def _write(
             raise ValueError(f"{what} must take {needed}, but takes {free}.")
         bound = {**defaults, **bound}
         bound = {name: value for name, value in bound.items() if name not in arguments}
-        setup = _setup(function, bound, what)
+        setup = [*_rest(node, bound, what), *_setup(function, bound, what)]
         statements = [ast.Return(node.body)] if isinstance(node, ast.Lambda) else node.body
         names = _NamesOfTensorFlow2(function, what)
         statements = [names.visit(each) for each in statements]
@@ -115,7 +115,7 @@ def _find(function: Any, what: str) -> Any:
         if isinstance(node, kinds)
         and _first_line(node) <= first <= (node.end_lineno or first)
         and (node.lineno == first or _first_line(node) == first)
-        and tuple(argument.arg for argument in node.args.args) == names
+        and tuple(_positional(node)) == names
         and _same_code(node, function)
     ]
     if not found or len({ast.dump(node) for node in found}) > 1:
@@ -124,6 +124,21 @@ def _find(function: Any, what: str) -> Any:
             "with a name."
         )
     return found[0]
+
+
+def _positional(node: Any) -> list[str]:
+    """Returns the names of a function's positional arguments."""
+    return [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+
+
+def _rest(node: Any, bound: dict[str, Any], what: str) -> list[str]:
+    """Returns statements that define `*arguments` and `**options`; takes the latter of `bound`."""
+    known = {*_positional(node), *(each.arg for each in node.args.kwonlyargs)}
+    lines = [] if node.args.vararg is None else [f"{node.args.vararg.arg} = ()"]
+    if node.args.kwarg is not None:
+        rest = {name: _plain(bound.pop(name), name, what) for name in [*bound] if name not in known}
+        lines.append(f"{node.args.kwarg.arg} = {rest!r}")
+    return lines
 
 
 def _first_line(node: Any) -> int:

@@ -12,10 +12,10 @@ import tensorflow as tf
 from estimator_spec.convert.keras_columns import program_parts
 from estimator_spec.convert.keras_columns.expressions import DictItem, FunctionCall, Name, call
 from estimator_spec.convert.keras_columns.plan import (
+    FEATURES,
     LABELS,
     ModelPlan,
     Objective,
-    feature,
     output_name,
 )
 from estimator_spec.heads.description import HeadDescription
@@ -70,7 +70,7 @@ def add_heads(
         generation: that of the canned model.
 
     Raises:
-        ValueError: an inverse_link_fn has no Keras counterpart.
+        ValueError: an inverse_link_fn has no counterpart.
     """
     plan.generation = generation
     parts: list[Name] = [logits]
@@ -148,8 +148,8 @@ def _link(function: Any) -> str:
     if known is None:
         names = ", ".join(f"tf.{name}" for name in _LINKS.values())
         raise ValueError(
-            f"The inverse_link_fn {function!r} of a RegressionHead has no Keras counterpart. Those "
-            f"of {names} have one. Leave it out for the conversion, and add it to build_model."
+            f"The inverse_link_fn {function!r} of a RegressionHead has no counterpart. Those "
+            f"of {names} have one. Leave it out for the conversion, and add it to the new model."
         )
     return f"keras.ops.{known}"
 
@@ -325,8 +325,8 @@ def _constant(plan: ModelPlan, head: HeadDescription, name: str) -> str:
 
 def _weights(column: Any, plan: ModelPlan) -> FunctionCall:
     if isinstance(column, str):
-        return call("example_weights", feature(column))
-    arguments: list[Any] = [feature(column.key)]
+        return call("example_weights", FEATURES, column)
+    arguments: list[Any] = [FEATURES, column.key]
     if column.normalizer_fn is not None:
         name = f"{column.key}_normalizer"
         arguments.append(program_parts.given(column.normalizer_fn, name, plan))

@@ -70,6 +70,40 @@ def sum_layer() -> Any:
 
 
 @functools.cache
+def clipped_layers() -> dict[str, Any]:
+    """Returns the classes of tables whose rows have a largest norm, by name."""
+    keras, keras_rs = load_extra("keras", EXTRA), load_extra("keras_rs", EXTRA)
+
+    class ClippedEmbedding(keras.layers.Embedding):
+        """Table whose rows are clipped to a norm when they are looked up; gradients, too."""
+
+        max_norm = 1.0
+
+        def call(self, inputs: Any) -> Any:
+            """Returns the rows."""
+            ops, rows = keras.ops, super().call(inputs)
+            squares = ops.sum(ops.square(rows), axis=-1, keepdims=True)
+            # The root of 0 has no gradient.
+            roots = ops.sqrt(ops.where(squares > 0.0, squares, 1.0))
+            norms = ops.where(squares > 0.0, roots, 0.0)
+            return rows * self.max_norm / ops.where(norms >= self.max_norm, norms, self.max_norm)
+
+    @keras.saving.register_keras_serializable("columns")
+    class ClippedEmbedReduce(keras_rs.layers.EmbedReduce, ClippedEmbedding):
+        """`EmbedReduce` of rows that are clipped to a norm: it calls the next class for them."""
+
+        def __init__(self, *arguments: Any, max_norm: float, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            self.max_norm = max_norm
+
+        def get_config(self) -> dict[str, Any]:
+            """Returns the arguments."""
+            return {**super().get_config(), "max_norm": self.max_norm}
+
+    return {each.__name__: each for each in (ClippedEmbedding, ClippedEmbedReduce)}
+
+
+@functools.cache
 def poisson_loss() -> Any:
     """Returns the class of the loss of counts, from logits."""
     keras = load_extra("keras", EXTRA)
@@ -326,6 +360,40 @@ def whole_gradients() -> dict[str, Any]:
     return {each.__name__: each for each in (whole, RowsSummed, RowsLookedUp)}
 
 
+@functools.cache
+def rules_of_estimators() -> dict[str, Any]:
+    """Returns classes that train tables as estimators, on TensorFlow's backend alone, by name."""
+    keras, keras_rs = load_extra("keras", EXTRA), load_extra("keras_rs", EXTRA)
+
+    class RowsSummed:
+        """Clips the gradients of each lookup, and then sums those of a row."""
+
+        def _clip_gradients(self, grads: Any) -> Any:
+            """Returns clipped gradients, with one row for each index."""
+            values = [gradient.values if is_of_rows(gradient) else gradient for gradient in grads]
+            clipped = super()._clip_gradients(values)  # type: ignore[misc]
+            return [
+                sum_rows(tf.IndexedSlices(new, old.indices, old.dense_shape))
+                if is_of_rows(old)
+                else new
+                for old, new in zip(grads, clipped, strict=True)
+            ]
+
+    class UniqueRows(keras.layers.Embedding):
+        """Table that looks up each row once: its gradient has one entry for a row."""
+
+        def call(self, inputs: Any) -> Any:
+            """Returns the rows."""
+            ids, places = tf.unique(tf.reshape(inputs, [-1]))
+            rows = tf.gather(super().call(ids), places)
+            return tf.reshape(rows, [*inputs.shape, self.output_dim])
+
+    class LookedUpOnce(keras_rs.layers.EmbedReduce, UniqueRows):
+        """`EmbedReduce` of rows that are looked up once."""
+
+    return {each.__name__: each for each in (RowsSummed, UniqueRows, LookedUpOnce)}
+
+
 def is_of_rows(gradient: Any) -> bool:
     """Returns whether a gradient is one of rows."""
     return isinstance(gradient, tf.IndexedSlices)
@@ -388,6 +456,7 @@ def definitions(with_tensorflow: bool = True) -> dict[str, Any]:
         **{each.__name__: each for each in (is_of_rows, sum_rows)},
         **optimizers(),
         **({} if with_tensorflow else whole_gradients()),
+        **clipped_layers(),
         **{each.__name__: each for each in (*made, two_optimizers())},
         **mean_functions(),
     }
@@ -397,6 +466,6 @@ def definitions(with_tensorflow: bool = True) -> dict[str, Any]:
 NAMES = (
     *("is_of_rows", "sum_rows", "RowsSummed", "RowsLookedUp", "Adadelta", "Adagrad", "Adam"),
     *("Adamax", "Ftrl", "RMSprop", "Keras2RMSprop", "SGD", "Bias", "Sum", "PoissonLoss"),
-    *("whole", "OwnLoss", "RateOfStep", "wide_and_deep", "prediction_value", "label_value"),
-    "AccuracyBaseline",
+    *("ClippedEmbedding", "ClippedEmbedReduce", "whole", "OwnLoss", "RateOfStep"),
+    *("wide_and_deep", "prediction_value", "label_value", "AccuracyBaseline"),
 )

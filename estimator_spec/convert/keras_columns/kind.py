@@ -80,7 +80,7 @@ def unknown_column(column: Any) -> ValueError:
     """Returns the error of a column of another library, or of no column."""
     what = f"{getattr(column, 'name', column)!r} (a {type(column).__qualname__})"
     return ValueError(
-        f"Column {what} has no Keras counterpart: it isn't one of tf.feature_column's or "
+        f"Column {what} has no counterpart: it isn't one of tf.feature_column's or "
         "tpu_columns' own. Compute its tensor in the input_fn, and use a numeric_column or a "
         "categorical_column_with_identity of it."
     )

@@ -12,10 +12,8 @@ from estimator_spec.convert.keras_columns.kind import ColumnIds, class_name
 from estimator_spec.convert.keras_columns.plan import Input, ModelPlan
 from estimator_spec.heads.feature_columns import scope_name
 
-_MAX_NORM = (
-    "equal in inference; in training the column clips rows at each lookup, and the layer after "
-    "each step, so that gradients of clipped rows differ"
-)
+TABLE_LAYERS = ("keras_rs.layers.EmbedReduce", "ClippedEmbedReduce")
+"""The layers of a table: without and with a largest norm of its rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,8 +56,6 @@ def tpu_table(column: Any) -> EmbeddingTable:
 
 def look_up_column(column: Any, plan: ModelPlan, table: EmbeddingTable) -> Name:
     """Adds the lookup of an embedding column."""
-    if table.max_norm is not None:
-        plan.differ(column.name, "max_norm", _MAX_NORM, of_keras=True)
     return look_up(column_ids(column, plan), plan, table, column.name)
 
 
@@ -95,13 +91,13 @@ def look_up(source: ColumnIds, plan: ModelPlan, table: EmbeddingTable, result: s
     name = table.layer or table_layer(table, plan)
     options: dict[str, Any] = {"combiner": table.combiner or "mean", "name": name}
     options["embeddings_initializer"] = table.initializer or Name("initializer")
+    kind = TABLE_LAYERS[table.max_norm is not None]
     if table.max_norm is not None:
-        norm = call("keras.constraints.MaxNorm", float(table.max_norm), axis=1)
-        options["embeddings_constraint"] = norm
+        options["max_norm"] = float(table.max_norm)
     if not table.trainable:
         options["trainable"] = False
     shape = (source.size, table.dimension)
-    layer: Any = call("keras_rs.layers.EmbedReduce", *shape, **options)
+    layer: Any = call(kind, *shape, **options)
     if table.is_shared:
         layer = plan.layer(f"{name}_table", layer)
     add_table(plan, table, name, source.size)
@@ -132,7 +128,7 @@ def add_table(
     if plan.scope:
         sources = (*(f"{plan.scope}/{source}" for source in sources), *sources)
     shape = (rows, table.dimension)
-    plan.variable(name, "embeddings", shape, sources, table.max_norm, within, table.trainable)
+    plan.variable(name, "embeddings", shape, sources, within, table.trainable)
     if table.trainable:
         plan.table_uses[name] += 1
 

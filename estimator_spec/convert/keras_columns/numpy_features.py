@@ -116,6 +116,8 @@ def as_array(feature: Any, what: str = "A feature", examples: Any = None) -> Any
         shape = tuple(int(axis) for axis in np.asarray(feature.dense_shape))
         indices = np.asarray(feature.indices, np.int64).reshape(-1, len(shape))
         check_places(indices, shape, what)
+        if len(feature.values) != len(indices):
+            raise ValueError(f"{what} has {len(feature.values)} values at {len(indices)} places.")
         return Sparse(indices, as_array(feature.values, what, indices[:, 0]), shape)
     if isinstance(feature, (list, tuple)) and feature:
         if isinstance(feature[0], (list, tuple, np.ndarray)):
@@ -148,10 +150,10 @@ def encoded(texts: Sequence[Any], what: str, examples: Sequence[int]) -> Sequenc
             given = zip(texts, examples, strict=True)  # among numbers, what made them no array
             odd = (each for each in given if not isinstance(each[0], (str, bytes, int, float)))
             text, example = next(odd, (text, example))
-            why = "can't be UTF-8" if isinstance(text, str) else f"is a {type(text).__name__}"
-            raise ValueError(
-                f"{what}: {text!r} of example {example} is no text: it {why}."
-            ) from None
+            why = "no text: it can't be UTF-8"
+            if not isinstance(text, str):
+                why = f"neither text nor a number of 64 bits: it has type {type(text).__name__}"
+            raise ValueError(f"{what}: {text!r} of example {example} is {why}.") from None
     return found
 
 

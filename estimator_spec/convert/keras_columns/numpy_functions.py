@@ -102,7 +102,7 @@ class _InNumpy(ast.NodeTransformer):
     def _refused(self, name: str) -> ValueError:
         return ValueError(
             f"{self._what} uses {name!r}, which isn't arithmetic that NumPy has. Use functions of "
-            "tf.math that do the same to each number, or convert without --without-tensorflow."
+            "tf.math that do the same to each number, or to-keras without --without-tensorflow."
         )
 
 

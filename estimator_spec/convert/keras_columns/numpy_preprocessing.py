@@ -23,6 +23,7 @@ from estimator_spec.convert.keras_columns.numpy_features import (
     fingerprints,
     hash_buckets,
     numbers_within,
+    read_features,
 )
 
 
@@ -358,25 +359,34 @@ def label_numbers(
         size: number of classes, of which an example has any: sparse labels are their ids.
         largest: the largest label, of those from 0 on; None: any number is one.
     """
-    labels = as_array(labels, "The labels")
-    if isinstance(labels, Sparse):
+    labels = as_array(labels, "The batch of labels")
+    if isinstance(labels, Sparse) and size is not None:
         ids = labels.values
         if ids.dtype == object:
             ids = vocabulary.lookup(ids)
-        check_ids(labels.with_values(ids), (ids >= 0) & (ids < size), size or 0, "Labels: ")
-        present = np.zeros((batch_size(labels), size or 0), bool)
+        check_ids(labels.with_values(ids), (ids >= 0) & (ids < size), size, "Labels: ")
+        present = np.zeros((batch_size(labels), size), bool)
         present[labels.indices[:, 0], ids.astype(np.int64)] = True
         labels = present
+    elif isinstance(labels, Sparse):
+        if len(labels.values) != math.prod(labels.dense_shape):
+            raise ValueError("Labels must have the shape [B, d]: an array, or lists of one length.")
+        labels = labels.to_dense(0)
     labels = given = as_matrix(labels)
+    if labels.ndim > 2:
+        raise ValueError(f"Labels must have the shape [B, d], not {list(labels.shape)}.")
     if labels.dtype == object:
+        if vocabulary is None:
+            raise ValueError("Labels must be numbers, and are text: there is no label vocabulary.")
         labels = vocabulary.lookup(labels)
     found = labels.astype(np.float32)
     wrong = np.argwhere(~((found >= 0) & (found <= (np.inf if largest is None else largest))))
     if largest is not None and len(wrong):
         known = " and in the vocabulary" if vocabulary is not None else ""
+        row, place = wrong[0]
         raise ValueError(
             f"Labels must be >= 0{known}, and <= {largest}; that of example "
-            f"{wrong[0, 0]} is {given[tuple(wrong[0])]!r}."
+            f"{row} is {given[row].tolist()[place]!r}."
         )
     return found
 
@@ -386,9 +396,11 @@ def unit_weights(labels: np.ndarray) -> np.ndarray:
     return np.ones_like(labels[:, 0])
 
 
-def example_weights(feature: Any, normalizer: Callable[[Any], Any] | None = None) -> np.ndarray:
+def example_weights(
+    features: Mapping[str, Any], key: str, normalizer: Callable[[Any], Any] | None = None
+) -> np.ndarray:
     """Returns the weights of examples, [B]."""
-    return numbers(as_array(feature), 1, normalizer)[:, 0]
+    return numbers(read_features(features, {key: ("numbers", 1)})[key], 1, normalizer)[:, 0]
 
 
 def class_predictions(

@@ -19,7 +19,7 @@ tf1 = tf.compat.v1
 
 
 class Unmovable(ValueError):
-    """An argument of an optimizer has no Keras counterpart.
+    """An argument of an optimizer has no counterpart.
 
     Args:
         argument: its name.
@@ -88,7 +88,7 @@ def read(part: ModelPart, model: CannedModel) -> OptimizerSettings:
     """Returns the settings of the optimizer of a part of a model.
 
     Raises:
-        Unmovable: its class, or something that it does besides, has no Keras counterpart.
+        Unmovable: its class, or something that it does besides, has no counterpart.
     """
     given = part.optimizer
     if given is None:
@@ -104,7 +104,7 @@ def read(part: ModelPart, model: CannedModel) -> OptimizerSettings:
             arguments = private.tf1_optimizer_arguments(given)
         else:
             # Once it has trained, its settings are variables of a graph.
-            arguments = {**(part.optimizer_config or given.get_config())}
+            arguments = {**(part.optimizer_config or _config(given))}
         rate = arguments["learning_rate"]
         if callable(rate):
             rate = rate()
@@ -112,6 +112,15 @@ def read(part: ModelPart, model: CannedModel) -> OptimizerSettings:
             rate = _of_step(rate)
         arguments["learning_rate"] = rate
         return OptimizerSettings(type(given).__name__, arguments)
+
+
+def _config(optimizer: Any) -> dict[str, Any]:
+    """Returns the configuration of an optimizer of Keras 2, with its rate if that is a tensor."""
+    rate = optimizer.learning_rate
+    if not tf.is_tensor(rate) or isinstance(rate, tf.Variable):
+        return dict(optimizer.get_config())
+    optimizer.learning_rate = 0.0  # get_config would compute a tensor in a session
+    return {**optimizer.get_config(), "learning_rate": rate}
 
 
 def _by_name(name: str, rate: float | None, generation: int) -> Any:
@@ -133,11 +142,11 @@ def _check(optimizer: Any) -> None:
     if kind not in (getattr(module, kind.__name__, None) for module in (tf1.train, keras_2)):
         raise Unmovable("rule", f"{kind.__module__}.{kind.__name__} isn't TensorFlow's own class")
     if getattr(optimizer, "gradient_transformers", None):
-        raise Unmovable("gradient_transformers", "Keras 3 has no functions of all gradients")
+        raise Unmovable("gradient_transformers", "functions of all gradients have no counterpart")
     if isinstance(optimizer, keras_2.Optimizer):
         default = keras_2.SGD().gradient_aggregator
         if optimizer.gradient_aggregator is not default:
-            raise Unmovable("gradient_aggregator", "Keras 3 has no functions of all gradients")
+            raise Unmovable("gradient_aggregator", "functions of all gradients have no counterpart")
 
 
 def _of_step(rate: Any) -> Any:
@@ -149,7 +158,7 @@ def _of_step(rate: Any) -> Any:
     try:
         return step_functions.read(rate)
     except ValueError as error:
-        raise Unmovable("learning_rate", f"Keras can't compute it: {error}") from None
+        raise Unmovable("learning_rate", f"there is no counterpart: {error}") from None
 
 
 def _known(value: Any) -> Any:
@@ -179,7 +188,7 @@ def _schedule(config: dict[str, Any]) -> FunctionCall:
     schedules = legacy_keras.keras_2().optimizers.schedules
     names = [name for name in dir(schedules) if name[0].isupper()]
     if config.get("registered_name") or kind not in names or kind == "LearningRateSchedule":
-        raise Unmovable("learning_rate", f"the schedule {kind} isn't one of Keras")
+        raise Unmovable("learning_rate", f"the schedule {kind} isn't one of tf.keras")
     options = {key: _plain(value) for key, value in config["config"].items() if key != "name"}
     defaults = {key: value for key, value in options.items() if value is not None}
     return call(f"keras.optimizers.schedules.{kind}", **defaults)

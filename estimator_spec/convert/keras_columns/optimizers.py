@@ -140,7 +140,7 @@ def add_optimizers(plan: ModelPlan, model: CannedModel) -> None:
             plan.differ(
                 f"the optimizer of {part.scope}",
                 error.argument,
-                f"{error}; compile the model with an optimizer of your choice",
+                f"{error}; train the new model by one of your choice",
             )
             return
     plan.optimizers = found
@@ -149,7 +149,7 @@ def add_optimizers(plan: ModelPlan, model: CannedModel) -> None:
 def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) -> FunctionCall:
     rule, given = RULES.get(settings.kind), settings.arguments
     if rule is None:
-        raise Unmovable("rule", "Keras has none of the same rule")
+        raise Unmovable("rule", "there is none of the same rule")
     options = {**rule.fixed}
     for old, new in {**rule.arguments, **_CLIPPING}.items():
         value = settings.number(old) if old in given else None
@@ -157,7 +157,10 @@ def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) ->
             options[new] = value
     clipped = [name for name in _CLIPPING if name in options]
     if len(clipped) > 1:
-        raise Unmovable(clipped[0], f"Keras takes {clipped[0]} or {clipped[1]}, and not both")
+        raise Unmovable(
+            clipped[0],
+            f"the new optimizers take {clipped[0]} or {clipped[1]}, and not both",
+        )
     rate = settings.rate()
     name = f"the optimizer of {part.scope}"
     if settings.rate_varies:
@@ -176,7 +179,8 @@ def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) ->
     if not rule.has_rate:
         if isinstance(rate, FunctionCall):
             raise Unmovable(
-                "learning_rate", "the momentum of Keras has the rates of the steps before"
+                "learning_rate",
+                "it varies, and the new momentum has the rates of the steps before",
             )
         plan.slot_factors[part.scope] = -rate
     return call(kind, learning_rate=rate, **options)

@@ -77,7 +77,6 @@ class ModelVariable:
         attribute: the layer's attribute, such as 'kernel'.
         shape: its shape; None: of any size.
         sources: how the names of the checkpoint's variable may end, best first.
-        max_norm: the rows are clipped to this norm, or None.
         within: name of the `DistributedEmbedding` whose table `layer` is; '' for a layer.
         part: scope of the part of a canned model that trains it, such as 'dnn'; '' for columns.
         trainable: whether it trains.
@@ -87,7 +86,6 @@ class ModelVariable:
     attribute: str
     shape: tuple[int | None, ...]
     sources: tuple[str, ...]
-    max_norm: float | None = None
     within: str = ""
     part: str = ""
     trainable: bool = True
@@ -267,14 +265,12 @@ class ModelPlan:
         attribute: str,
         shape: tuple[int | None, ...],
         sources: tuple[str, ...],
-        max_norm: float | None = None,
         within: str = "",
         trainable: bool = True,
     ) -> None:
         """Adds a variable of a layer, unless the plan has it; arguments as in `ModelVariable`."""
         if all((layer, attribute) != (each.layer, each.attribute) for each in self.variables):
-            rest = (max_norm, within, self.part, trainable)
-            new = ModelVariable(layer, attribute, shape, sources, *rest)
+            new = ModelVariable(layer, attribute, shape, sources, within, self.part, trainable)
             self.variables.append(new)
 
     def layer(self, variable: str, expression: FunctionCall | DictItem) -> Name:

@@ -325,9 +325,11 @@ def unit_weights(labels: tf.Tensor) -> tf.Tensor:
     return tf.ones_like(labels[:, 0])
 
 
-def example_weights(feature: Any, normalizer: Callable[[Any], Any] | None = None) -> tf.Tensor:
+def example_weights(
+    features: Mapping[str, Any], key: str, normalizer: Callable[[Any], Any] | None = None
+) -> tf.Tensor:
     """Returns the weights of examples, [B]."""
-    return numbers(feature, 1, normalizer)[:, 0]
+    return numbers(features[key], 1, normalizer)[:, 0]
 
 
 def class_predictions(

@@ -99,7 +99,7 @@ def _check_losses(plan: ModelPlan) -> None:
     for name, function in plan.losses.items():
         raise ValueError(
             f"the loss_fn {getattr(function, '__name__', name)!r} is a function of TensorFlow's "
-            "tensors, which nothing calls without TensorFlow. Use a loss of the head, or convert "
+            "tensors, which nothing calls without TensorFlow. Use a loss of the head, or to-keras "
             "without --without-tensorflow."
         )
 
@@ -110,13 +110,25 @@ def _kinds(plan: ModelPlan) -> dict[str, tuple[str, int | str | None]]:
     for key, example in sorted(plan.examples.items()):
         form = "matrix" if key in plan.crossed else None
         if hasattr(example, "default_value"):  # a normalizer may change the shape
-            is_plain = f"{key}_normalizer" not in plan.functions
+            function = plan.functions.get(f"{key}_normalizer")
+            is_plain = function is None or _keeps_shape(function, example)
             kinds[key] = ("numbers", count(example.shape) if is_plain else None)
         elif example.dtype == tf.string:
             kinds[key] = ("text" if key in plan.typed else "words", form)
         else:
             kinds[key] = ("integers" if example.dtype.is_integer else "numbers", form)
     return kinds
+
+
+def _keeps_shape(normalizer: Any, example: Any) -> bool:
+    """Returns whether a normalizer returns numbers of the shape that it gets."""
+    with tf.Graph().as_default():
+        given = tf.zeros([2, *example.shape], example.dtype)
+        try:
+            made = tf.convert_to_tensor(normalizer(given))
+        except Exception:  # of the program, of any class
+            return False
+        return bool(made.shape.as_list() == given.shape.as_list())
 
 
 def write_imports(body: str, third: Iterable[str]) -> str:

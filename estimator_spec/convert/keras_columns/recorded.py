@@ -65,6 +65,16 @@ class CheckValues:
             rows = [rows[a:b] for a, b in itertools.pairwise(splits)]
         return rows
 
+    def stated(self, stage: str, name: str, found: Any) -> str | None:
+        """Returns why a value isn't the estimator's, if it is what it was where this was written.
+
+        None: the report doesn't say that it differs, or it is another value.
+        """
+        known = self.contents["stated"].get(name)
+        if known is None or difference(stage, self.read(known["values"]), found):
+            return None
+        return str(known["reason"])
+
 
 def difference(stage: str, expected: Any, found: Any) -> str:
     """Returns in which way values differ; '' if they agree."""
@@ -98,11 +108,10 @@ def report(
     lines, differ = [], 0
     for stage, values in stages:
         for name, expected, found in values:
-            reasons = recorded.contents["stated"]
-            stated = reasons.get(name) or reasons.get(name.partition(": ")[0])
             text = difference(stage, expected, found)
+            stated = recorded.stated(stage, name, found) if text else None
             differ += bool(text and not stated)
-            lines.append([stage, name, text, stated if text else None])
+            lines.append([stage, name, text, stated])
             outcome = f"stated: {text} ({stated})" if stated else f"DIFFERS: {text}"
             print(f"{stage}: {name}: {outcome if text else 'equal'}")  # noqa: T201
     for note in recorded.contents["notes"]:

@@ -116,21 +116,40 @@ def write_model(plan: ModelPlan, title: str, reading: Reading = TENSORFLOW) -> s
     return re.sub(r"\n{4,}", "\n\n\n", text).rstrip() + "\n"
 
 
-def with_rows_looked_up(text: str) -> str:
-    """Returns a `model.py` that reads by NumPy with the optimizers of one that needs TensorFlow.
+def with_rules_of_estimators(text: str) -> str:
+    """Returns a `model.py` whose optimizers have the estimators' rules, on TensorFlow's backend.
 
-    They train the rows that a step looks up, as the estimator does.
+    They train the rows that a step looks up, and clip the gradient of each lookup.
     """
-    without, needing = (
+    without, needing, exact = (
         {name: reading_source.select_texts(each, {name})[-1] for name in each}
-        for each in (keras_layers.whole_gradients(), keras_layers.definitions())
-    )
-    for name, old in without.items():
-        # What these optimizers call is in the place of what the others call.
-        rows = "\n\n\n".join(
-            ["import tensorflow as tf", needing["is_of_rows"], needing["sum_rows"]]
+        for each in (
+            keras_layers.whole_gradients(),
+            keras_layers.definitions(),
+            keras_layers.rules_of_estimators(),
         )
-        text = text.replace(old, needing.get(name, rows))
+    )
+    # Of these the program has what its reading needs.
+    replaced = {
+        without["whole"]: "",
+        without["RowsLookedUp"]: needing["RowsLookedUp"],
+        without["RowsSummed"]: exact["RowsSummed"],
+        needing["RowsSummed"]: exact["RowsSummed"],
+        needing["is_of_rows"]: "",
+        needing["sum_rows"]: "",
+        "class ClippedEmbedding(keras.layers.Embedding)": "class ClippedEmbedding(UniqueRows)",
+        "keras_rs.layers.EmbedReduce(": "LookedUpOnce(",
+        "\nHERE = ": "\n\n".join(
+            (
+                "import tensorflow as tf",
+                *(needing[name] for name in ("is_of_rows", "sum_rows")),
+                *(exact[name] for name in ("UniqueRows", "LookedUpOnce")),
+                "HERE = ",
+            )
+        ),
+    }
+    for old, new in replaced.items():
+        text = text.replace(old, new)
     return text
 
 

@@ -68,10 +68,10 @@ def load(model: Any, checkpoint: Any, found: Mapping[ModelVariable, str]) -> Non
             if variable.attribute != "embeddings":
                 target.assign(read_values(opened, [name]))
             elif in_place is None:  # a backend without updates of rows
-                blocks = _blocks(variable, opened.prefix, name, tables)
+                blocks = table_rows(opened.prefix, name, tables)
                 target.assign(np.concatenate([rows for _, rows in blocks]))
             else:
-                for first, rows in _blocks(variable, opened.prefix, name, tables):
+                for first, rows in table_rows(opened.prefix, name, tables):
                     in_place(tf.IndexedSlices(rows, np.arange(first, first + len(rows))))
 
 
@@ -199,16 +199,6 @@ def table_rows(prefix: str, name: str, tables: Iterable[str]) -> Iterator[tuple[
     """
     for first, rows in checkpoints.iterate_table(prefix, name, tables=sorted(set(tables))):
         yield first, rows.astype(np.float32)
-
-
-def _blocks(
-    variable: ModelVariable, prefix: str, name: str, tables: list[str]
-) -> Iterator[tuple[int, np.ndarray]]:
-    for first, values in table_rows(prefix, name, tables):
-        if variable.max_norm is not None:
-            norms = np.linalg.norm(values, axis=1, keepdims=True)
-            values *= variable.max_norm / np.maximum(norms, variable.max_norm)
-        yield first, values
 
 
 def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:

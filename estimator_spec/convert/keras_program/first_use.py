@@ -108,7 +108,7 @@ def _stop_at(
         raise _EstimatorFound(
             None,
             f"{type(estimator.outer).__name__} is an estimator of tf.contrib.learn, which has no "
-            f"Keras counterpart: the program was stopped before it could {method}, and its "
+            f"counterpart: the program was stopped before it could {method}, and its "
             "model_dir is as it was. Use the estimator of tf.estimator with the same columns, "
             "train it, and convert that.",
         )

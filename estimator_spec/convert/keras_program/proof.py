@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from estimator_spec.compare.values import compare_arrays
 from estimator_spec.convert.keras_columns import assembly
 from estimator_spec.convert.keras_columns.dense import is_sequence
 from estimator_spec.convert.keras_columns.plan import ModelPlan
-from estimator_spec.convert.keras_program import estimator_side, training
+from estimator_spec.convert.keras_program import estimator_side, training, written
 from estimator_spec.convert.keras_program.batches import Batch
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.recording import ProofRecording
@@ -59,7 +59,6 @@ def compare(
     """
     tolerances = Tolerances(*RULES, *rules)
     recording = recording or ProofRecording()
-    recording.stated = _stated(sources.plan, "the metrics") | training.stated(sources.plan)
     items: list[Item] = []
     notes = [] if batches else ["The program gave no input."]
 
@@ -172,12 +171,11 @@ def _predictions(
     """Yields the predictions of both."""
     expected = estimator_side.predictions(use, sources.checkpoint, batch)
     recording.add_outputs(batch, expected)
-    outputs = model(module.preprocess(sources.inputs(batch)[0]))
-    if hasattr(module, "with_classes"):
-        outputs = module.with_classes(outputs)
+    found = written.model_predictions(sources, module, model, batch)
     if use.make_batches is not None:  # a SavedModel has the outputs of its signature only
-        outputs = {key: outputs[key] for key in expected if key in outputs}
-    yield from _partners(sources.plan, "the predictions", expected, outputs)
+        found = {name: found[name] for name in expected if name in found}
+    for name in {**expected, **found}:
+        yield name, expected.get(name), found.get(name)
 
 
 def _metrics(
@@ -201,7 +199,12 @@ def _metrics(
     names = {name: _metric_name(sources.plan, name, expected) for name in results}
     found = {names[name]: value for name, value in results.items()}
     recording.add_metrics(batches, expected, names)
-    yield from _partners(sources.plan, "the metrics", expected, found)
+    stated = _stated(sources.plan)
+    for name in {**expected, **found}:
+        if name not in stated:
+            yield name, expected.get(name), found.get(name)
+        elif name in found:
+            recording.state(name, stated[name], found[name])
 
 
 def _metric_name(plan: ModelPlan, name: str, expected: Container[str]) -> str:
@@ -215,21 +218,11 @@ def _metric_name(plan: ModelPlan, name: str, expected: Container[str]) -> str:
     return name
 
 
-def _stated(plan: ModelPlan, what: str) -> dict[str, str]:
-    """Returns how values differ that the plan says aren't equal, by name."""
+def _stated(plan: ModelPlan) -> dict[str, str]:
+    """Returns how metrics differ that the plan says aren't equal, by name."""
     return {
         "/".join(filter(None, (difference.what, objective.head))): difference.text
         for difference in plan.differences
         for objective in plan.objectives
-        if difference.column in (what, f"{what} of {objective.head}")
+        if difference.column in ("the metrics", f"the metrics of {objective.head}")
     }
-
-
-def _partners(
-    plan: ModelPlan, what: str, old: Mapping[str, Any], new: Mapping[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yields the values of both sides by name, but for those that the plan says aren't equal."""
-    stated = _stated(plan, what)
-    for name in {**old, **new}:
-        if name not in stated:
-            yield name, old.get(name), new.get(name)

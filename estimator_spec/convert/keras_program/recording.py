@@ -20,12 +20,12 @@ class ProofRecording:
     """Batches, and what the estimator gave for them.
 
     Attributes:
-        stated: metrics that the report says aren't equal, with the reason.
+        stated: values of the written model that aren't the estimator's, with the reason, by name.
         notes: what wasn't compared.
     """
 
     def __init__(self) -> None:
-        self.stated: dict[str, str] = {}
+        self.stated: dict[str, Any] = {}
         self.notes: list[str] = []
         self._arrays: dict[str, np.ndarray] = {}
         self._batches: list[Batch] = []
@@ -53,9 +53,20 @@ class ProofRecording:
         """Records the losses of further steps, and predictions after them for the first batch."""
         numbers = [self._number(batch) for batch in batches]
         self._training = {"batches": numbers, "losses": self._form(losses)}
-        title = f"{len(batches)} further steps"
-        entry = {"name": title, "batch": numbers[0], "values": self._form(values)}
+        entry = {"name": _title(batches), "batch": numbers[0], "values": self._form(values)}
         self._trained.append(entry)
+
+    def state(self, name: str, reason: str, values: Any) -> None:
+        """Records what the written model gives for a value that isn't the estimator's, and why."""
+        self.stated[name] = {"reason": reason, "values": self._form(values)}
+
+    def state_training(
+        self, batches: Sequence[Batch], reason: str, losses: np.ndarray, values: Mapping[str, Any]
+    ) -> None:
+        """Records the losses of the written model, and its predictions after them, as `state`."""
+        self.state(_title(batches), reason, losses)
+        for key, value in values.items():
+            self.state(f"{_title(batches)}: {key}", reason, value)
 
     def to_bytes(self) -> bytes:
         """Returns the contents of the file."""
@@ -101,3 +112,7 @@ class ProofRecording:
         name = f"array_{len(self._arrays)}"
         self._arrays[name] = array
         return name
+
+
+def _title(batches: Sequence[Batch]) -> str:
+    return f"{len(batches)} further steps"

@@ -21,9 +21,8 @@ from estimator_spec.compare.comparison import Item, Outcome, listed
 from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_arrays, compare_changes, compare_series
 from estimator_spec.convert.keras_columns import optimizers, source, trained_values
-from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.readings import NUMPY
-from estimator_spec.convert.keras_program import estimator_side
+from estimator_spec.convert.keras_program import estimator_side, written
 from estimator_spec.convert.keras_program.batches import Batch, Feeding
 from estimator_spec.convert.keras_program.checkpoint_files import link_checkpoint
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
@@ -39,8 +38,8 @@ tf1 = tf.compat.v1
 STEPS = 50
 TITLE = f"{STEPS} further steps"
 _RULE_ALONE = (
-    "After more steps values differ by a rule alone: {rule}. With the rows that steps look up, all "
-    "values agree. Else these differ: {items}."
+    "After more steps values differ by a rule alone: {rule}. By the estimator's rule all values "
+    "agree. Else these differ: {items}."
 )
 # Of a float32 in relation to its size.
 _ROUNDING = 2.0**-23
@@ -80,38 +79,37 @@ def compare(
         except Exception as error:  # of the program's model or data, of any class
             return [_failure("the estimator", error)], []
         recording.add_training(trained.batches, trained.losses, trained.predictions)
-        items = compare_with(trained, sources, module, model, tolerances)
-        if not _is_rule_alone(items, trained, sources, module, tolerances):
+        try:
+            losses = _train_model(sources, module, model, trained.batches)
+        except Exception as error:  # of the written program, of any class
+            return [_failure("model.py", error)], []
+        items = _compare_with(trained, losses, sources, model, tolerances)
+        rules = _rules(sources)
+        if all(item.agrees for item in items) or not rules:
             return items, []
+        exact = load_module(os.path.dirname(module.__file__), source.with_rules_of_estimators)
+        other = trained_model(sources, exact)
+        other_losses = _train_model(sources, exact, other, trained.batches)
+        others = _compare_with(trained, other_losses, sources, other, tolerances)
+    if not all(item.agrees for item in others):
+        return items, []
+    rule = "; ".join(rules)
+    found = written.model_predictions(sources, module, model, trained.batches[0])
+    recording.state_training(trained.batches, rule, losses, found)
     agree = [item for item in items if item.agrees]
     differ = [f"{item.name}: {item.text}" for item in items if not item.agrees]
-    return agree, [_RULE_ALONE.format(rule=optimizers.OTHER_ROWS, items=listed(differ))]
+    return agree, [_RULE_ALONE.format(rule=rule, items=listed(differ))]
 
 
-def _is_rule_alone(
-    items: list[Item],
-    trained: Trained,
-    sources: WrittenProgram,
-    module: Any,
-    tolerances: Tolerances,
-) -> bool:
-    """Returns whether items differ, but agree if tables train the rows that steps look up."""
-    rules = [each for each in sources.plan.differences if each.text == optimizers.OTHER_ROWS]
-    if not rules or sources.reading is not NUMPY or all(item.agrees for item in items):
-        return False
-    exact = load_module(os.path.dirname(module.__file__), source.with_rows_looked_up)
-    model = trained_model(sources, exact)
-    return all(item.agrees for item in compare_with(trained, sources, exact, model, tolerances))
-
-
-def stated(plan: ModelPlan) -> dict[str, str]:
-    """Returns in which way the plan says that steps differ, by the name of their losses."""
+def _rules(sources: WrittenProgram) -> list[str]:
+    """Returns the rules of the estimator's optimizers that the written program hasn't."""
     found = [
         each.text
-        for each in plan.differences
-        if each.column.startswith("the optimizer") or each.what == "max_norm"
+        for each in sources.plan.differences
+        if each.of_keras and each.column.startswith("the optimizer")
     ]
-    return {TITLE: "; ".join(dict.fromkeys(found))} if found else {}
+    without_rows = sources.reading is NUMPY
+    return [text for text in dict.fromkeys(found) if without_rows or text != optimizers.OTHER_ROWS]
 
 
 class Trained(NamedTuple):
@@ -152,14 +150,14 @@ def train_estimator(
     return Trained(batches, np.array(feeding.losses, np.float32), end, predictions)
 
 
-def compare_with(
-    trained: Trained, sources: WrittenProgram, module: Any, model: Any, tolerances: Tolerances
+def _compare_with(
+    trained: Trained,
+    losses: np.ndarray,
+    sources: WrittenProgram,
+    model: Any,
+    tolerances: Tolerances,
 ) -> list[Item]:
-    """Trains the written model, and compares it with the estimator; arguments as `compare`."""
-    try:
-        losses = _train_model(sources, module, model, trained.batches)
-    except Exception as error:  # of the written program, of any class
-        return [_failure("model.py", error)]
+    """Compares the trained model, and the losses of its steps, with the estimator's."""
     items = [compare_series(TITLE, trained.losses, losses, tolerances)]
     with Checkpoint(sources.checkpoint) as start, Checkpoint(trained.checkpoint) as end:
         return [*items, *_compare_changes(sources, model, start, end, tolerances)]

@@ -94,7 +94,7 @@ def plan_program(
         reading: how the program reads features.
 
     Raises:
-        ValueError: something has no Keras counterpart, or no source.
+        ValueError: something has no counterpart, or no source.
         CheckpointError: the checkpoint isn't that of this model.
     """
     plan, title = plan_model(use, program, embeddings)
@@ -141,6 +141,14 @@ def trained_model(sources: WrittenProgram, module: Any) -> Any:
         for name in missing:
             plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")
     return model
+
+
+def model_predictions(
+    sources: WrittenProgram, module: Any, model: Any, batch: Batch
+) -> dict[str, Any]:
+    """Returns what a model of the module of model.py predicts for a batch, classes among them."""
+    outputs = dict(model(module.preprocess(sources.inputs(batch)[0])))
+    return module.with_classes(outputs) if hasattr(module, "with_classes") else outputs
 
 
 def load_module(directory: str, change: Callable[[str], str] = str) -> Any:

@@ -17,6 +17,7 @@ from estimator_spec.convert.keras_columns.expressions import (
     call,
     render,
 )
+from estimator_spec.convert.keras_columns.lookups import TABLE_LAYERS
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
 
 # What every nn.Module has; no layer can have these names.
@@ -165,8 +166,8 @@ class Translation:
         options = dict(made.named)
         sizes = (*made.arguments, options["combiner"])
         named: dict[str, Any] = {}
-        if "embeddings_constraint" in options:
-            named["max_norm"] = options["embeddings_constraint"].arguments[0]
+        if "max_norm" in options:
+            named["max_norm"] = options["max_norm"]
         if not options.get("trainable", True):
             named["trainable"] = False
         return self.module(options["name"], call("layers.WeightedEmbedding", *sizes, **named))
@@ -174,7 +175,7 @@ class Translation:
 
 def _is_table(expression: Any) -> bool:
     function = getattr(expression, "function", None)
-    return isinstance(function, Name) and function.text == "keras_rs.layers.EmbedReduce"
+    return isinstance(function, Name) and function.text in TABLE_LAYERS
 
 
 def _sizes(ends: list[int], shapes: Mapping[tuple[str, str], tuple[int, ...]]) -> list[int]:

@@ -35,7 +35,6 @@ def record(
         EstimatorRefusesError: it can't take a batch of the program's own.
     """
     recording = ProofRecording()
-    recording.stated = training.stated(sources.plan)
     recording.notes = [] if batches else ["The program gave no input."]
     for batch in batches:
         try:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.core.checkpoints import crc32c, files, index_file, state_file
+from estimator_spec.core.checkpoints import crc32c, files, index_file, slots, state_file
 from estimator_spec.core.checkpoints.errors import CheckpointError, DamagedCheckpointError
 
 GLOBAL_STEP = "global_step"
@@ -304,8 +304,10 @@ class Checkpoint:
         variable = StoredVariable(name, dtype, shape, tuple(pieces))
         stored = sum(math.prod(piece.shape) for piece in pieces)
         in_rows = all(piece.shape[1:] == shape[1:] for piece in pieces)
-        # TensorFlow ends the process on some of these.
-        if stored != math.prod(shape) or (in_rows and shape and not variable.covers_rows):
+        # TensorFlow ends the process on some of these. TF1's slots of a partition are of the whole
+        # variable's shape, and have the slice of that partition.
+        whole = stored == math.prod(shape) and (not shape or not in_rows or variable.covers_rows)
+        if not whole and not (slots.PARTITION.search(name) and len(pieces) == 1):
             self._refuse(f"the slices of {name!r} aren't its shape, {list(shape)}.")
         return variable
 

@@ -111,8 +111,10 @@ def _suffixes(*systems: str) -> tuple[str, ...]:
 SUFFIXES = _suffixes(TPU, CPU, f"{TPU} and {CPU}")
 _KERAS_SUFFIXES = _suffixes(KERAS)
 
-# The only partition of a variable that TF1's partitioner left in one piece.
-_PARTITION = re.compile("/(?:t|part)_0(?=/)")
+PARTITION = re.compile(r"/(?:t|part)_\d+(?=/)")
+"""In the name of a slot, the partition of a variable that TF1's partitioner made."""
+# The only one of a variable that is in one piece.
+_ONE_PARTITION = re.compile("/(?:t|part)_0(?=/)")
 
 
 def find_naming(optimizer: str, system: str) -> SlotNaming | None:
@@ -180,7 +182,7 @@ def find_slots(name: str, same_shape: Iterable[str]) -> dict[str, str]:
     found = {}
     for other in same_shape:
         if other.startswith(name + "/"):
-            found[other] = _PARTITION.sub("", other[len(name) :], count=1)
+            found[other] = _ONE_PARTITION.sub("", other[len(name) :], count=1)
             continue
         of_keras = other.startswith("training/")
         for suffix in SUFFIXES + (_KERAS_SUFFIXES if of_keras else ()):

@@ -24,8 +24,14 @@ def as_tensors(batch: Sequence[Mapping[str, np.ndarray]]) -> Batch:
     Raises:
         ValueError: a label isn't one of its head.
     """
+    examples = len(next(iter(batch[0].values())))
     for head in columns.HEADS:
         head.check_labels(batch[1][head.name])
+        for what, values in (("labels", batch[1]), ("weights", batch[2])):
+            if head.name in values and len(values[head.name]) != examples:
+                raise ValueError(
+                    f"There are {len(values[head.name])} {what} of {examples} examples."
+                )
     found = [{key: torch.as_tensor(value) for key, value in part.items()} for part in batch]
     return found[0], found[1], found[2]
 

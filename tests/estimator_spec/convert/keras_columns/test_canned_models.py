@@ -268,7 +268,7 @@ REFUSED = {
         lambda: V2.LinearEstimator(
             heads.MultiHead([heads.RegressionHead(name="a"), OwnHead(name="b")]), **WIDE
         ),
-        "OwnHead has no Keras counterpart",
+        "OwnHead has no counterpart",
     ),
     "an activation": (lambda: V2.DNNClassifier(**DEEP, activation_fn=tf.nn.crelu), "activation_fn"),
     "an own activation": (
@@ -281,7 +281,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused(case):
-    """What has no Keras counterpart is named, with what to do."""
+    """What has no counterpart is named, with what to do."""
     make, words = REFUSED[case]
     with pytest.raises(ValueError, match=words):
         to_keras(make())

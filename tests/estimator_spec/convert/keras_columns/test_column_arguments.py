@@ -90,5 +90,5 @@ def test_columns_of_tensorflow_for_tpus():
     with tf.Graph().as_default():
         made = column_table.of_tensorflow_for_tpus()
     for columns in made.values():
-        with pytest.raises(ValueError, match="has no Keras counterpart"):
+        with pytest.raises(ValueError, match="has no counterpart"):
             to_keras(columns)

@@ -39,10 +39,10 @@ def data():
     return tf.data.Dataset.from_tensor_slices((FEATURES, LABELS)).repeat().batch(8)
 
 
-def shared_words():
+def shared_words(*arguments, **options):
     """Returns two columns with one table, whose name has no scope in the second generation."""
     with tf.Graph().as_default():
-        return fc.shared_embeddings([words("linear_feet"), words("feet")], 2)
+        return fc.shared_embeddings([words("linear_feet"), words("feet")], 2, *arguments, **options)
 
 
 def clipped(**options):
@@ -68,6 +68,11 @@ def schedule():
     return keras_2().optimizers.schedules.PolynomialDecay(0.5, 30, 0.01)
 
 
+def decaying_rate():
+    """Returns a tensor of a learning rate that changes with the global step."""
+    return tf1.train.exponential_decay(0.1, tf1.train.get_global_step(), 10, 0.9)
+
+
 def legacy(name, *arguments, **options):
     """Returns an optimizer of Keras 2."""
     return getattr(keras_2().optimizers.legacy, name)(*arguments, **options)
@@ -87,6 +92,9 @@ CASES = {
     "clipnorm": lambda: clipped(clipnorm=0.01),
     "global_clipnorm": lambda: clipped(global_clipnorm=0.01),
     "a schedule": lambda: wide_and_deep(V2, legacy("Adam", schedule()), "Ftrl"),
+    "a rate of the global step": lambda: wide_and_deep(
+        V2, lambda: legacy("Adam", decaying_rate()), "Ftrl"
+    ),
     "decay": lambda: wide_and_deep(V2, "SGD", lambda: legacy("Adagrad", 0.5, decay=0.1)),
     "rows of RMSprop with momentum": lambda: wide_and_deep(
         V2, legacy("RMSprop", 0.05, momentum=0.5, centered=True), "SGD"
@@ -103,6 +111,12 @@ CASES = {
         tf1.train.FtrlOptimizer(0.1, accum_name="mine"),
     ),
     "slots of a table without a scope": lambda: V2.DNNClassifier([4], shared_words()),
+    "clipped rows": lambda: wide_and_deep(
+        V2, legacy("Adam", 0.05), "Ftrl", [fc.embedding_column(words(), 2, max_norm=0.4)]
+    ),
+    "clipped rows of a shared table": lambda: V2.DNNClassifier(
+        [4], shared_words("sqrtn", max_norm=0.4), optimizer=legacy("SGD", 0.1)
+    ),
     "partitions of a linear model": lambda: V1.LinearClassifier(
         [words(), words("feet"), fc.numeric_column("x")], partitioner=partitioned(3)
     ),
@@ -122,6 +136,7 @@ EVERY_CHANGE = (
     "a deep key that begins as wide layers do",
     "clipvalue",
     "rows of RMSprop with momentum",
+    "clipped rows",
     "slots of a table without a scope",
     "partitions of both",
 )

@@ -248,13 +248,16 @@ def program():
         ({"i": [1, 8]}, "Column 'i': the id 8 of example 1 is outside of [0, 8)"),
         ({"i": [1, 2, 3]}, "Feature 'i' has 3 examples, and feature 'a' 2"),
         ({"i": 5}, "Feature 'i' has no axis of examples: it is the single value 5"),
-        ({"i": [1, None]}, "Feature 'i': None of example 1 is no text: it is a NoneType"),
-        ({"i": [[2], [1, None]]}, "Feature 'i': None of example 1 is no text"),
+        ({"i": [1, None]}, "Feature 'i': None of example 1 is neither text nor a number"),
+        ({"i": [[2], [1, None]]}, "Feature 'i': None of example 1 is neither text"),
         ({"i": [1, [2]]}, "Feature 'i' is no array: "),
         ({"m": [[1.0, 2.0], [4.0]]}, "'m' is sparse; it must be an array of shape [2, 3]"),
         ({"a": ["ant", "\udc80"]}, "'a': '\\udc80' of example 1 is no text: it can't be UTF-8"),
-        ({"a": np.array([["ant", "b"], ["", None]])}, "Feature 'a': None of example 1 is no text"),
-        ({"a": [["b", "ant"], ["ant", None]]}, "Feature 'a': None of example 1 is no text"),
+        (
+            {"a": np.array([["ant", "b"], ["", None]])},
+            "Feature 'a': None of example 1 is neither text",
+        ),
+        ({"a": [["b", "ant"], ["ant", None]]}, "Feature 'a': None of example 1 is neither text"),
         ({"a": np.array([1, 2])}, "Feature 'a' must be text, and has the type int64"),
         ({"a": np.array([[["b"]]] * 2)}, "Feature 'a' must be a matrix to be crossed, and has 3"),
         ({"k": [[["x"]], []]}, "Feature 'k' must be a matrix to be crossed, and has 3 axes"),
@@ -334,6 +337,45 @@ def test_labels_that_no_class_has_are_errors(head, good, bad, reading):
     assert read_all(good).shape[0] == 2
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="Labels must be [><]="):
         read_all(bad)
+
+
+GOOD_BATCH = {"labels": [[1], [0]], "weight": [0.5, 1.0], "x": [1.0, 2.0]}
+SPARSE = types.SimpleNamespace(indices=[[0, 0], [1, 0]], values=[b"a"], dense_shape=[2, 1])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"labels": [[1], [0, 1]]}, "Labels must have the shape [B, d]: an array, or lists of one"),
+        ({"labels": np.zeros((2, 1, 1))}, "Labels must have the shape [B, d], not [2, 1, 1]"),
+        ({"labels": ["a", "b"]}, "Labels must be numbers, and are text"),
+        ({"labels": np.array([1, 7])}, "that of example 1 is 7."),
+        ({"labels": 1}, "The batch of labels has no axis of examples: it is the single value 1"),
+        ({"weight": None}, "Feature 'weight' is missing; the features are ['x']"),
+        ({"weight": ["a", "b"]}, "Feature 'weight' must be numbers, and has the type text"),
+        ({"weight": np.ones((2, 2))}, "Feature 'weight' has the shape [2, 2]; it must be an array"),
+        ({"x": np.ones((2, 2))}, "Feature 'x' has the shape [2, 2]; it must be an array of shape"),
+        ({"x": SPARSE}, "Feature 'x' has 1 values at 2 places"),
+    ],
+)
+def test_bad_labels_and_weights_are_named(given, words):
+    """Labels, weights, and numbers with a normalizer that don't fit are errors of one line."""
+    plan = ModelPlan()
+    column = fc.numeric_column("x", normalizer_fn=lambda x: (x - 1.0) / 2.0)
+    estimator = estimator_spec.LinearClassifier([column], weight_column="weight")
+    canned_models.add_canned_model(plan, estimator.canned_model)
+    program = written(plan)
+
+    def read(features, labels):
+        return program.training_batch(features, labels)
+
+    good = dict(GOOD_BATCH)
+    labels = good.pop("labels")
+    np.testing.assert_array_equal(read(good, labels)[1]["logits"], [[1.0], [0.0]])
+    bad = {key: value for key, value in {**GOOD_BATCH, **given}.items() if value is not None}
+    with pytest.raises(ValueError) as error:
+        read(bad, bad.pop("labels"))
+    assert words in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_loss_of_the_program_is_refused():

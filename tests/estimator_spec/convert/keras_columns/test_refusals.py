@@ -91,7 +91,7 @@ REFUSALS = [
     refused("a number", lambda: to_keras(3), ValueError, "list of feature columns", "int"),
     refused("a text", lambda: to_keras("a"), ValueError, "list of feature columns", "'a'"),
     refused("a dict", lambda: to_keras({"a": embedding()}), ValueError, "list of", "dict"),
-    refused("a text in a list", lambda: to_keras(["a"]), ValueError, "'a'", "no Keras counterpart"),
+    refused("a text in a list", lambda: to_keras(["a"]), ValueError, "'a'", "no counterpart"),
     refused("None in a list", lambda: to_keras([None]), ValueError, "None", "counterpart"),
     refused(
         "a subclass",

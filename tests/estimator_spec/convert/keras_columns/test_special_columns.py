@@ -12,7 +12,7 @@ import estimator_spec
 import tpu_columns
 from column_strategies import Feature
 from estimator_spec.convert import to_keras
-from estimator_spec.convert.keras_columns import assembly, source
+from estimator_spec.convert.keras_columns import assembly, keras_layers, source
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_program import written
 from estimator_spec.core.common.legacy_keras import keras_2
@@ -207,11 +207,25 @@ def test_the_origin_of_layers():
     column = fc.embedding_column(words("a", default_value=1), 2, max_norm=1.0)
     conversion = to_keras([column, fc.numeric_column("n")]).conversion
     assert [origin.column for origin in conversion.origins] == ["a_embedding", "n"]
-    assert "keras_rs.layers.EmbedReduce(4, 2" in conversion.origins[0].layers
-    assert {difference.what for difference in conversion.differences} == {
-        "default_value",
-        "max_norm",
-    }
+    assert "ClippedEmbedReduce(4, 2" in conversion.origins[0].layers
+    assert {difference.what for difference in conversion.differences} == {"default_value"}
+
+
+def test_gradients_of_clipped_rows():
+    """Rows of norm 0, of the largest norm and above have the gradients of TensorFlow's lookup."""
+    layer_class = keras_layers.clipped_layers()["ClippedEmbedReduce"]
+    rows = tf.Variable([[0.0, 0.0], [0.6, 0.8], [3.0, 4.0], [0.1, 0.2]])
+    ids, factors = tf.constant([[0, 1], [2, 3], [2, 1]]), tf.constant([[1.0], [2.0], [3.0]])
+    layer = layer_class(4, 2, combiner="sum", max_norm=1.0)
+    layer.build()
+    layer.embeddings.assign(rows)
+    with tf.GradientTape(persistent=True) as tape:
+        expected = factors * tf.reduce_sum(tf.nn.embedding_lookup(rows, ids, max_norm=1.0), 1)
+        found = factors * layer(ids)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    values, variables = (expected, found), (rows, layer.embeddings.value)
+    old, new = (tape.gradient(*each) for each in zip(values, variables, strict=True))
+    np.testing.assert_allclose(*map(tf.convert_to_tensor, (new, old)), rtol=1e-6)
 
 
 def test_a_batch_of_no_examples():

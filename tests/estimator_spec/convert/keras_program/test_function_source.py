@@ -43,6 +43,16 @@ def by_defaults(value=0.0, by=3.0, *, dtype=tf.float32, function=tf.math.log1p):
     return function(tf.cast(value, dtype)) / by
 
 
+def by_the_rest(value, *more, **options):
+    """Has arguments that nobody names."""
+    return value * options.get("by", 1.0) + len(more)
+
+
+def by_position(value, /, by=2.0):
+    """Has an argument that has no name for callers."""
+    return value / by
+
+
 def by_other(value):
     """Calls another function of the module."""
     return by_global(value)
@@ -55,6 +65,9 @@ def by_other(value):
         by_closure(4.0),
         by_default,
         by_defaults,
+        by_the_rest,
+        by_position,
+        functools.partial(by_the_rest, by=3.0),
         functools.partial(by_default, mean=7.0),
         functools.partial(by_defaults, function=tf.math.exp, by=SCALES[1]),
         lambda x, mean=MEAN: x - mean,

@@ -121,7 +121,7 @@ def test_without_a_counterpart_of_the_optimizer(tmp_path):
         "## How each column"
     )
     assert "**The model has no optimizer" in top
-    assert "Keras has none of the same rule" in rest and "compile_model(trained, " in rest
+    assert "there is none of the same rule" in rest and "compile_model(trained, " in rest
     keras = pytest.importorskip("keras")
     loaded = keras.models.load_model(module.WEIGHTS)
     data = prices().map(module.training_batch)

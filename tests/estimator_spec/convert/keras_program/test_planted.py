@@ -127,7 +127,7 @@ TRAINING = {
         '2, trainable=False, combiner="mean", name="city',
         "dnn/input_from_feature_columns/input_layer/city_embedding/embedding_weights",
     ),
-    "features that are missing": ('example_weights(features["weight"])', 'features["-"]', LOSSES),
+    "features that are missing": ('example_weights(features, "weight")', 'features["-"]', LOSSES),
 }
 STATES = ("slots", "step", "a weight")
 

@@ -112,6 +112,27 @@ def test_slices_that_are_not_the_variable(files, change):
         checkpoints.convert(prefix, files.new())
 
 
+def test_slots_of_partitions(files):
+    """Slots of TF1's partitions, each a slice of the whole shape, are no damage, and are kept."""
+    names, specs = ["table/t_0/Adagrad", "table/t_1/Adagrad"], ["10 3 0,5:0,3", "10 3 5,5:0,3"]
+    prefix = files.new()
+    Path(prefix).parent.mkdir(parents=True)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=["table", *names],
+        shape_and_slices=["", *specs],
+        tensors=[ROWS, ROWS[:5], ROWS[5:]],
+    )
+    assert not checkpoints.verify(prefix).faults
+    converted = files.new()
+    checkpoints.convert(prefix, converted)
+    for path in (prefix, converted):
+        read = tf.raw_ops.RestoreV2(
+            prefix=path, tensor_names=names, shape_and_slices=specs, dtypes=[tf.float32] * 2
+        )
+        np.testing.assert_array_equal(np.concatenate(read), ROWS)
+
+
 @pytest.mark.parametrize("shape", [[1 << 62, 4], [1 << 40, 1 << 40, 0]])
 def test_more_elements_than_an_address(files, shape):
     """An index whose shape has too many elements, or would but for a zero, is refused."""

@@ -127,6 +127,8 @@ def as_array(feature: Any, what: str = "A feature", examples: Any = None) -> Any
         shape = tuple(int(axis) for axis in np.asarray(feature.dense_shape))
         indices = np.asarray(feature.indices, np.int64).reshape(-1, len(shape))
         check_places(indices, shape, what)
+        if len(feature.values) != len(indices):
+            raise ValueError(f"{what} has {len(feature.values)} values at {len(indices)} places.")
         return Sparse(indices, as_array(feature.values, what, indices[:, 0]), shape)
     if isinstance(feature, (list, tuple)) and feature:
         if isinstance(feature[0], (list, tuple, np.ndarray)):
@@ -159,10 +161,10 @@ def encoded(texts: Sequence[Any], what: str, examples: Sequence[int]) -> Sequenc
             given = zip(texts, examples, strict=True)  # among numbers, what made them no array
             odd = (each for each in given if not isinstance(each[0], (str, bytes, int, float)))
             text, example = next(odd, (text, example))
-            why = "can't be UTF-8" if isinstance(text, str) else f"is a {type(text).__name__}"
-            raise ValueError(
-                f"{what}: {text!r} of example {example} is no text: it {why}."
-            ) from None
+            why = "no text: it can't be UTF-8"
+            if not isinstance(text, str):
+                why = f"neither text nor a number of 64 bits: it has type {type(text).__name__}"
+            raise ValueError(f"{what}: {text!r} of example {example} is {why}.") from None
     return found
 
 
@@ -474,25 +476,34 @@ def label_numbers(
         size: number of classes, of which an example has any: sparse labels are their ids.
         largest: the largest label, of those from 0 on; None: any number is one.
     """
-    labels = as_array(labels, "The labels")
-    if isinstance(labels, Sparse):
+    labels = as_array(labels, "The batch of labels")
+    if isinstance(labels, Sparse) and size is not None:
         ids = labels.values
         if ids.dtype == object:
             ids = vocabulary.lookup(ids)
-        check_ids(labels.with_values(ids), (ids >= 0) & (ids < size), size or 0, "Labels: ")
-        present = np.zeros((batch_size(labels), size or 0), bool)
+        check_ids(labels.with_values(ids), (ids >= 0) & (ids < size), size, "Labels: ")
+        present = np.zeros((batch_size(labels), size), bool)
         present[labels.indices[:, 0], ids.astype(np.int64)] = True
         labels = present
+    elif isinstance(labels, Sparse):
+        if len(labels.values) != math.prod(labels.dense_shape):
+            raise ValueError("Labels must have the shape [B, d]: an array, or lists of one length.")
+        labels = labels.to_dense(0)
     labels = given = as_matrix(labels)
+    if labels.ndim > 2:
+        raise ValueError(f"Labels must have the shape [B, d], not {list(labels.shape)}.")
     if labels.dtype == object:
+        if vocabulary is None:
+            raise ValueError("Labels must be numbers, and are text: there is no label vocabulary.")
         labels = vocabulary.lookup(labels)
     found = labels.astype(np.float32)
     wrong = np.argwhere(~((found >= 0) & (found <= (np.inf if largest is None else largest))))
     if largest is not None and len(wrong):
         known = " and in the vocabulary" if vocabulary is not None else ""
+        row, place = wrong[0]
         raise ValueError(
             f"Labels must be >= 0{known}, and <= {largest}; that of example "
-            f"{wrong[0, 0]} is {given[tuple(wrong[0])]!r}."
+            f"{row} is {given[row].tolist()[place]!r}."
         )
     return found
 
@@ -545,11 +556,11 @@ CLASSES = ["no", "yes"]
 
 
 FEATURES = {
-    "age": ("numbers", None),
+    "age": ("numbers", 1),
     "city": ("text", "matrix"),
     "counts": ("numbers", None),
     "items": ("text", None),
-    "spent": ("numbers", None),
+    "spent": ("numbers", 1),
 }
 
 
