@@ -17,8 +17,8 @@ _NAMES = {
     "tests/estimator_spec/core/cluster": "cluster_training faults models network_faults",
     "tests/estimator_spec/core/common": "terminal",
     "tests/estimator_spec/core/driver": """
-        core_gradients every_row in_memory_evaluation loop_programs on_a_tpu predictor serving
-        shards shared_tables stacked_tables
+        core_gradients every_row in_memory_evaluation loop_programs on_a_tpu predictor
+        replicas_for_a_tpu serving shards shared_tables stacked_tables
     """,
     "tests/tpu_columns": "invalid_ids",
 }

@@ -66,7 +66,7 @@ class ReplicatedModel:
         mode: one of `ModeKeys`.
         model: function of the features and labels of one replica; returns its `EstimatorSpec`. It
             calls the model by `call_model`.
-        check_inputs: checks the features and labels of a replica after the core's lookups; or None.
+        check_inputs: checks the features and labels of a replica; None: they may be any.
     """
 
     strategy: Any
@@ -89,6 +89,8 @@ class ReplicatedModel:
             RuntimeError: in evaluation, `model_fn` didn't return a `TPUEstimatorSpec`.
             ValueError: a tensor of a host call is a scalar, so the replicas' can't be concatenated.
         """
+        if self.check_inputs is not None:
+            self.check_inputs(parts[0].features, parts[0].labels)
         fed = self.core.feed([part.features for part in parts])
         values = [(features, part.labels) for features, part in zip(fed, parts, strict=True)]
         outputs = self._run(values)
@@ -190,10 +192,7 @@ class ReplicatedModel:
     def _outputs(self, number: int, value: Any) -> list[Any]:
         """Builds the model of one replica; returns a flat list of its output tensors."""
         features, labels = value
-        features = self.core.receive(features)
-        if self.check_inputs is not None:
-            self.check_inputs(features, labels)
-        spec = self.model(features, labels)
+        spec = self.model(self.core.receive(features), labels)
         self._specs[number] = spec
         result = self._results[number]
         outputs: dict[str, Any] = {}

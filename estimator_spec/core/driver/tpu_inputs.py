@@ -17,10 +17,10 @@ from estimator_spec.core.run_config.tpu_config import TPUConfig
 
 
 def check_static(features: Any, labels: Any) -> None:
-    """Checks that the inputs of a model have static shapes.
+    """Checks that the dense inputs of a model have static shapes.
 
     Args:
-        features: features of a replica, without those that an embedding core looks up.
+        features: features of a replica; sparse ones are for an embedding core, which looks them up.
         labels: its labels, or None.
 
     Raises:
@@ -29,7 +29,7 @@ def check_static(features: Any, labels: Any) -> None:
     for name, given in (("features", features), ("labels", labels)):
         for key, value in given.items() if isinstance(given, Mapping) else [(None, given)]:
             for tensor in tf.nest.flatten(value):
-                if tf.is_tensor(tensor) and not tensor.shape.is_fully_defined():
+                if isinstance(tensor, tf.Tensor) and not tensor.shape.is_fully_defined():
                     of_key = "" if key is None else f"Key: {key!r}, "
                     raise ValueError(
                         f"The {name} to the model returned by input_fn must have static shape on a "
