@@ -21,6 +21,7 @@ from estimator_spec.saved_models.graph import (
     UnknownPartError,
     node_name,
 )
+from tpu_columns.storage import SCALE
 
 fc = tf.feature_column
 
@@ -236,7 +237,14 @@ class ColumnReader:
         inputs = self._graph.inputs(node)
         rows, ids = (inputs[3], self._columns_of(inputs[0])) if node.op == _PRODUCT else inputs[:2]
         variable = self.variable_of(rows)
-        return None if variable is None else TableLookup(variable, ids, node)
+        if variable is None or self.is_scale(variable):
+            return None
+        return TableLookup(variable, ids, node)
+
+    def is_scale(self, variable: str) -> bool:
+        """Returns whether a variable has the scales of a table that is exported as int8."""
+        table = self.variables.get(variable.removesuffix(SCALE))
+        return variable.endswith(SCALE) and table is not None and table.dtype == tf.int8
 
     def _columns_of(self, indices: str) -> str:
         """Returns the ids that the indices of a product's matrix are packed of."""

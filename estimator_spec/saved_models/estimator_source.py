@@ -130,14 +130,17 @@ def write_program(model: RecoveredModel) -> str:
 
 def _check_tables(model: RecoveredModel) -> None:
     """Checks that the estimator calls the tables of embedding columns as the SavedModel does."""
+    layer = f"dnn/{input_layer.SCOPE}/{input_layer.LAYER}"
     for each in model.deep or ():
-        if each.variable is None or table_of(each.column) is not None:
+        if each.variable is None:
             continue
-        name = f"dnn/{input_layer.SCOPE}/{input_layer.LAYER}/{scope_name(each.column)}"
-        if each.variable != f"{name}/{tables.WEIGHTS}":
+        shared = table_of(each.column)
+        name = f"{layer}/{shared or scope_name(each.column)}/{tables.WEIGHTS}"
+        if each.variable not in (name, shared):
             raise UnknownPartError(
-                f"{model.path}: no estimator restores {each.variable}, which it would call "
-                f"{name}/{tables.WEIGHTS}. Load it in a model_fn of your own."
+                f"{model.path}: no estimator restores {each.variable}, which it would call {name}. "
+                "Read it in a model_fn of your own, or write a program with the columns that "
+                "`saved-model show` prints."
             )
 
 

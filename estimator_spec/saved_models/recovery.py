@@ -100,6 +100,13 @@ class RecoveredModel:
         if self.unknown:
             more = f" (and {len(self.unknown) - 1} more)" if len(self.unknown) > 1 else ""
             raise UnknownPartError(f"{self.path}: not recovered: {self.unknown[0]}{more}")
+        kinds = {each.dtype.name: name for name, each in self.variables.items()}
+        narrow = next((each for each in ("int8", "float16") if each in kinds), None)
+        if narrow is not None:
+            raise UnknownPartError(
+                f"{self.path}: {kinds[narrow]} is stored as {narrow}, in which no other model "
+                "takes it. Export the model with tables='float32'."
+            )
         head = head_recovery.make_head(self.heads, self.generation)
         parts = []
         if self.linear is not None:
@@ -198,6 +205,7 @@ class _Recovery:
             for name, variable in self._columns.variables.items()
             if variable.dtype.is_floating
             and name not in columns
+            and not self._columns.is_scale(name)
             and not any(parts.get(part, True) and rule.fullmatch(name) for part, rule in _OWN)
         ]
         if found:

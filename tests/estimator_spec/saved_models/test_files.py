@@ -76,15 +76,18 @@ def test_a_tag_is_found(tmp_path, meta_graph):
     ],
 )
 def test_what_is_no_saved_model_is_refused(tmp_path, capsys, name, content, words):
-    """The command says in one line what a path is instead of a SavedModel."""
+    """Each command says in one line what a path is instead of a SavedModel, and writes nothing."""
     path = tmp_path / "model"
     if content is not None:
         (path / name).parent.mkdir(parents=True)
         (path / name).write_bytes(content)
         path = path / name if name.endswith(".meta") else path
-    assert main(["saved-model", "show", str(path)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
+    output = str(tmp_path / "output")
+    for command in (["show"], ["estimator", "--output", output], ["check"], ["repair", output]):
+        assert main(["saved-model", command[0], str(path), *command[1:]]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert not (tmp_path / "output").exists()
     with pytest.raises(saved_models.SavedModelError, match=words):
         files.load(path)
     assert str(path) in error
