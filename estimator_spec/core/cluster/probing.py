@@ -73,7 +73,9 @@ def servers_have_kernels(config: RunConfig) -> bool:
                     session.run(found)
                     return True
             except (tf.errors.AbortedError, tf.errors.UnavailableError):
-                time.sleep(_SECONDS_BETWEEN_ATTEMPTS)  # a server has ended, and may be started again
+                time.sleep(
+                    _SECONDS_BETWEEN_ATTEMPTS
+                )  # a server has ended, and may be started again
             except tf.errors.OpError as error:
                 tf1.logging.warning(
                     "TensorFlow's own ops update tables on the parameter servers, more slowly than "
