@@ -163,9 +163,10 @@ def _mathml(match: re.Match[str]) -> str:
     display = "block" if match.group(2) == "[" else "inline"
     mathml = latex2mathml.converter.convert(html.unescape(match.group(3)), display=display)
     # The bars of an absolute value aren't binary operators: no space around them.
-    return re.sub(
+    mathml = re.sub(
         r"<mo\b[^>]*>(&#x0007C;)", r'<mo stretchy="false" lspace="0" rspace="0">\1', mathml
     )
+    return f'<div class="formula">{mathml}</div>' if display == "block" else mathml
 
 
 def _fenced(match: re.Match[str]) -> str:

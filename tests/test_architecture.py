@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from products import read_products
+from products import CORE_TESTS, TESTS_WITH_PRODUCTS, TOP, read_products
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tpu_columns", "estimator_spec")
@@ -89,13 +89,16 @@ KNOWN_PRIVATE = {
         "tensorflow.core.protobuf.tpu.optimization_parameters_pb2": "as above",
         "tensorflow.core.protobuf.tpu.tpu_embedding_configuration_pb2": "as above",
         "tensorflow.python.checkpoint.graph_view": "the saver of a Scaffold's tf.train.Checkpoint",
+        "tensorflow.python.eager.backprop": "functions of tensorflow.contrib.eager",
         "tensorflow.python.eager.context": "no public name switches eager mode on again",
         "tensorflow.python.ops.lookup_ops": "the id tables of tensorflow.contrib.lookup",
         "tensorflow.python.ops.summary_ops_v2": "the signatures of tensorflow.contrib.summary",
+        "tensorflow.python.ops.variable_scope": "the variable store of tensorflow.contrib.eager",
         "tensorflow.python.ops.while_v2": "tf.while_loop chooses by a switch of all threads",
         "tensorflow.python.saved_model.save_context": "a SavedModel can't have a step's queues",
         "tensorflow.python.saved_model.loader_impl": "the public loader replaces no inputs",
         "tensorflow.python.saved_model.model_utils": "names of the Estimator's export modules",
+        "tensorflow.python.trackable.autotrackable": "objects of tensorflow.contrib.eager",
         "tensorflow.python.tpu._pywrap_sparse_core_layout": "a C++ class without a public name",
         "tensorflow.python.tpu.tpu_function": "how many replicas a computation is built for",
         "tensorflow.python.tpu.training_loop": "the loops of tensorflow.contrib.tpu",
@@ -437,6 +440,22 @@ def test_every_arrow_is_used(name):
     }
     assert files
     assert PRODUCTS[name] <= used
+
+
+def test_tests_of_the_core_need_no_product():
+    """Only those of the core's tests import products that `nox -s core` leaves out."""
+    files = [path for folder in CORE_TESTS for path in (ROOT / folder).rglob("*.py")]
+    files += (ROOT / "tests").rglob("conftest.py")
+    products = set(PRODUCTS) - set(TOP)
+    found = {}
+    for path in files:
+        name = path.relative_to(ROOT).as_posix()
+        used = {
+            product_of(each.replace(".", "/")) for each in imports(name, path.read_text("utf-8"))
+        }
+        if used & products and product_of(name.removeprefix("tests/")) not in products:
+            found[name] = used & products
+    assert set(found) <= TESTS_WITH_PRODUCTS, found
 
 
 def test_the_top_is_short():

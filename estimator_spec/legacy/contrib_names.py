@@ -42,28 +42,40 @@ CONTRIB = parse_rows(
     contrib.data: Dataset FixedLengthRecordDataset Iterator TFRecordDataset TextLineDataset
 
     [tensorflow]
-    contrib.eager:
-      GradientTape TensorSpec Variable custom_gradient executing_eagerly function
+    contrib.eager contrib.eager.python.tfe:
+      GradientTape TensorSpec Variable custom_gradient defun=function executing_eagerly function
       in_eager_mode=executing_eagerly py_func=py_function
     [tensorflow.config]
-    contrib.eager: list_devices=list_logical_devices
+    contrib.eager contrib.eager.python.tfe:
+      connect_to_remote_host=experimental_connect_to_host list_devices=list_logical_devices
     [tensorflow.compat.v1]
-    contrib.eager: make_template
+    contrib.eager contrib.eager.python.tfe: enable_eager_execution make_template
+    [tensorflow.train]
+    contrib.eager contrib.eager.python.tfe: Checkpoint
+    [estimator_spec.core._tensorflow.private.backprop]
+    contrib.eager contrib.eager.python.tfe:
+      gradients_function implicit_gradients=implicit_grad
+      implicit_value_and_gradients=implicit_val_and_grad
+      value_and_gradients_function=val_and_grad_function
+    [estimator_spec.core._tensorflow.private.eager_context]
+    contrib.eager contrib.eager.python.tfe:
+      ASYNC DEVICE_PLACEMENT_EXPLICIT DEVICE_PLACEMENT_SILENT DEVICE_PLACEMENT_WARN SYNC
+      async_clear_error async_wait execution_mode num_gpus set_execution_mode
+    [estimator_spec.core._tensorflow.private.autotrackable]
+    contrib.eager contrib.eager.python.tfe: Checkpointable=AutoTrackable
+    [estimator_spec.core._tensorflow.private.variable_scope]
+    contrib.eager contrib.eager.python.tfe: EagerVariableStore
+    [estimator_spec.legacy.contrib.eager]
+    contrib.eager contrib.eager.python.tfe: Iterator Saver get_optimizer_variables run
+    contrib.eager.metrics contrib.eager.python.metrics contrib.eager.python.tfe.metrics:
+      Accuracy BinaryAccuracy CategoricalAccuracy Mean SparseAccuracy
+
     [tensorflow.compat.v1.profiler]
     contrib.tfprof.model_analyzer: Profiler
     [estimator_spec.legacy.contrib.tfprof]
     contrib.tfprof.model_analyzer:
       FLOAT_OPS_OPTIONS PRINT_ALL_TIMING_MEMORY TRAINABLE_VARS_PARAMS_STAT_OPTIONS
       print_model_analysis
-
-    [tensorflow.train]
-    contrib.eager: Checkpoint
-
-    [tensorflow.compat.v1]
-    contrib.eager: enable_eager_execution
-
-    [tensorflow.keras.metrics]
-    contrib.eager.metrics: Accuracy BinaryAccuracy CategoricalAccuracy Mean
 
     [estimator_spec.legacy.contrib.functions]
     contrib.framework: deprecated
@@ -131,6 +143,13 @@ CONTRIB = parse_rows(
     [estimator_spec.legacy.contrib.cells]
     contrib.rnn contrib.rnn.python.ops.lstm_ops: LSTMBlockCell
     contrib.rnn contrib.rnn.python.ops.rnn_cell: LayerNormBasicLSTMCell
+
+    [estimator_spec.legacy.contrib.seq2seq]
+    contrib.seq2seq contrib.seq2seq.python.ops.basic_decoder: BasicDecoder BasicDecoderOutput
+    contrib.seq2seq contrib.seq2seq.python.ops.beam_search_decoder: tile_batch
+    contrib.seq2seq contrib.seq2seq.python.ops.decoder: Decoder dynamic_decode
+    contrib.seq2seq contrib.seq2seq.python.ops.helper: GreedyEmbeddingHelper Helper TrainingHelper
+    contrib.seq2seq contrib.seq2seq.python.ops.loss: sequence_loss
 
     [estimator_spec.legacy.contrib.preprocessing]
     learn.preprocessing learn.preprocessing.text: ByteProcessor VocabularyProcessor tokenizer

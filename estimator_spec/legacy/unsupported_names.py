@@ -227,9 +227,25 @@ UNSUPPORTED = parse_table(
     [Copy the function from TensorFlow 1.15's sources; the others of contrib.crf are restored.]
     contrib.crf: *
 
-    [Decode in a loop of your own (tf.while_loop) with tf.compat.v1.nn.rnn_cell and \
-     tf.keras.layers.Attention, or copy it from TensorFlow 1.15's sources: no library has it.]
-    contrib.seq2seq contrib.legacy_seq2seq: *
+    [Compute the attention in a cell of your own, by tf.keras.layers.Attention (Luong's) or \
+     AdditiveAttention (Bahdanau's), and give that cell to BasicDecoder, which is restored.]
+    contrib.seq2seq contrib.seq2seq.python.ops.attention_wrapper:
+      AttentionMechanism AttentionWrapper AttentionWrapperState BahdanauAttention \
+      BahdanauMonotonicAttention LuongAttention LuongMonotonicAttention hardmax
+
+    [Decode greedily by GreedyEmbeddingHelper and BasicDecoder, which are restored, or search in a \
+     tf.while_loop of your own with tf.math.top_k.]
+    contrib.seq2seq contrib.seq2seq.python.ops.beam_search_decoder:
+      BeamSearchDecoder BeamSearchDecoderOutput BeamSearchDecoderState \
+      FinalBeamSearchDecoderOutput gather_tree gather_tree_from_array
+
+    [Subclass Helper of tf.contrib.seq2seq, which is restored with TrainingHelper and \
+     GreedyEmbeddingHelper: initialize, sample and next_inputs are all that a decoder calls.]
+    contrib.seq2seq: *
+
+    [Write the decoder as a loop over tf.compat.v1.nn.rnn_cell cells, or by BasicDecoder and \
+     dynamic_decode of tf.contrib.seq2seq, which are restored.]
+    contrib.legacy_seq2seq: *
 
     [Use the package tensorflow_model_optimization (with Keras).]
     contrib.quantize: *
@@ -237,14 +253,42 @@ UNSUPPORTED = parse_table(
     [Use tf.signal, whose names are those of TensorFlow 1.15's.]
     contrib.signal: *
 
-    [Use model.save(path, save_format='tf') of Keras 2, and tf.keras.models.load_model.]
-    contrib.saved_model: load_keras_model save_keras_model
+    [Use model.save(path, save_format='tf') of Keras 2.]
+    contrib.saved_model contrib.saved_model.python.saved_model.keras_saved_model: save_keras_model
+
+    [Use tf.keras.models.load_model of Keras 2 for what model.save wrote. For a directory that \
+     save_keras_model wrote: tf.keras.models.model_from_json of its assets/saved_model.json, then \
+     load_weights of its variables/variables.]
+    contrib.saved_model contrib.saved_model.python.saved_model.keras_saved_model: load_keras_model
 
     [Use tf.saved_model.load, and the signatures of what it returns.]
     contrib.saved_model contrib.session_bundle: *
 
     [Use tf.compat.v1.profiler, or tf.profiler.experimental.]
     contrib.tfprof contrib.stat_summarizer contrib.memory_stats: *
+
+    [Subclass tf.keras.Model, or use tf.keras.Sequential; Network was the trial version of both.]
+    contrib.eager contrib.eager.python.tfe contrib.eager.python.network: Network Sequential
+
+    [Use save_weights and load_weights of tf.keras.Model, which took the place of Network.]
+    contrib.eager contrib.eager.python.tfe contrib.eager.python.network:
+      restore_network_checkpoint save_network_checkpoint
+
+    [Create the variables first, then restore them: by Saver of tf.contrib.eager, which is put \
+     back, or by tf.train.Checkpoint.restore, which also waits for variables to be created.]
+    contrib.eager contrib.eager.python.tfe contrib.eager.python.saver: restore_variables_on_create
+
+    [Use tf.debugging.enable_check_numerics to stop at inf and NaN, and \
+     tf.debugging.experimental.enable_dump_debug_info to look at each op.]
+    contrib.eager contrib.eager.python.tfe:
+      ExecutionCallback add_execution_callback clear_execution_callbacks errstate inf_callback
+      inf_nan_callback nan_callback seterr
+
+    [Use tf.config.experimental_connect_to_cluster.]
+    contrib.eager contrib.eager.python.tfe: enable_remote_eager_execution set_server_def
+
+    [Subclass tf.keras.metrics.Metric; Mean and the accuracies are put back.]
+    contrib.eager.metrics contrib.eager.python.metrics: *
 
     [Use eager execution's own names: tf.GradientTape, tf.function, tf.Variable, tf.data.Dataset, \
      tf.train.Checkpoint, tf.keras.Model.]

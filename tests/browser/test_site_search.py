@@ -66,6 +66,24 @@ def test_a_filter_shows_rows_with_its_words(page, words, shown):
     assert '<table hidden="">' in body
 
 
+def test_links_to_a_repository_are_set_by_environment(monkeypatch):
+    """Pages link to a repository and to their sources where the builder says which; else not."""
+    load_config = pytest.importorskip("mkdocs.config").load_config
+    settings = str(SITE.parents[1] / "mkdocs.yml")
+    chosen = {
+        "TPU_COLUMNS_SITE_REPOSITORY": "https://code.example/columns",
+        "TPU_COLUMNS_SITE_EDIT": "edit/main/",
+    }
+    for name in chosen:
+        monkeypatch.delenv(name, raising=False)
+    assert not load_config(settings).repo_url
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+    found = load_config(settings)
+    assert (found.repo_url, found.edit_uri) == ("https://code.example/columns", "edit/main/")
+    assert 'class="md-source"' not in (SITE / "index.html").read_text(encoding="utf-8")
+
+
 def test_pages_of_short_tables_have_no_filter():
     """Other pages have no such box."""
     assert 'class="table-filter"' not in opened("docs/routing.html")

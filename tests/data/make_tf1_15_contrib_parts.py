@@ -20,11 +20,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 def main():
     """Writes the file."""
+    tf.compat.v1.enable_eager_execution()
     found = {
+        "losses": contrib_parts.losses(tf.contrib.seq2seq, tf),
+        "decoding": contrib_parts.decoding(tf.contrib.seq2seq, tf.contrib.rnn, tf),
         "words": contrib_parts.words(preprocessing),
         "cells": contrib_parts.cells(tf.contrib.rnn, tf),
     }
     with tempfile.TemporaryDirectory() as directory:
+        found["eager"] = contrib_parts.eager(tf.contrib.eager, tf, directory)
         found["digits"] = contrib_parts.digits(input_data, directory)
         path = os.path.join(directory, "vocabulary")
         processor = preprocessing.VocabularyProcessor(4, min_frequency=1)

@@ -54,6 +54,14 @@ DENSE_COLUMNS = (NumericColumn, EmbeddingColumn, SharedEmbeddingColumn, SharedEm
 # Modules imported at the first use of their name here: only TPU programs, conversions and old
 # names need them.
 _MODULES = {
+    # The objects of tensorflow.contrib.eager that track variables have no public names.
+    "autotrackable": "tensorflow.python.trackable.autotrackable",
+    # Functions of tensorflow.contrib.eager that return gradients.
+    "backprop": "tensorflow.python.eager.backprop",
+    # Modes of execution of tensorflow.contrib.eager.
+    "eager_context": "tensorflow.python.eager.context",
+    # The variable store of tensorflow.contrib.eager.
+    "variable_scope": "tensorflow.python.ops.variable_scope",
     # Messages that configure an embedding core: no public module has them.
     "optimization_parameters_pb2": "tensorflow.core.protobuf.tpu.optimization_parameters_pb2",
     "tpu_embedding_configuration_pb2": (

