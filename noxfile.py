@@ -25,6 +25,7 @@ TensorFlow):
     nox -s browser         the site and the pages of `plan` in headless Chromium
     nox -s manifests       the manifests of clusters, against the published schemas
     nox -s engines         the recipes of examples/engines, on Ray and on Spark
+    nox -s sparse_core     update rules, against what Google's SparseCore code computes
     nox -s goals           the page of goals, against the measurements that it shows
     nox -s neighbours      packages that use the Estimator, in their newest versions
     nox -s without_tensorflow -- 200    programs without TensorFlow, of 200 random models: Keras on
@@ -203,6 +204,7 @@ def _notify(session: nox.Session, between: list[str], others: tuple[str, ...] = 
         "neighbours",
         "browser",
         "engines",
+        "sparse_core",
     ):
         session.notify(name, [])
     for name in ("tests(oldest)", *(f"everything({each})" for each in (*between, "tf-nightly"))):
@@ -380,6 +382,23 @@ def browser(session: nox.Session) -> None:
     session.run("mkdocs", "build", "--strict", env=SILENT_THEME)
     env = QUIET | {BROWSER: program}
     session.run("pytest", "tests/browser", *session.posargs, env=env)
+
+
+@nox.session(venv_backend="venv", default=False)
+def sparse_core(session: nox.Session) -> None:
+    """Compare update rules with what Google's SparseCore code computes now, on this CPU.
+
+    Its library has an environment of its own, beside TensorFlow's.
+    """
+    jax = Path(session.create_tmp(), "jax")
+    session.run("python", "-m", "venv", str(jax))
+    python = str(jax / "bin" / "python")
+    session.run(python, "-m", "pip", "install", "-q", "jax-tpu-embedding", external=True)
+    install(session, NEWEST)
+    build_kernels(session)
+    env = QUIET | {"TPU_COLUMNS_SPARSE_CORE_PYTHON": python}
+    tests = "tests/estimator_spec/core/cores/test_recorded_rules.py"
+    session.run("pytest", tests, "-k", "computed_now", "-m", "nightly", *session.posargs, env=env)
 
 
 @nox.session(venv_backend="venv")

@@ -7,7 +7,7 @@ import os
 
 PLAIN = "TPU_COLUMNS_PLAIN"  # 1: TensorFlow's own ops, no optimization
 LOCKED_UPDATES = "TPU_COLUMNS_LOCKED_UPDATES"  # 0: processes of a cluster update at once
-CPU = "TPU_COLUMNS_CPU"  # 1 or auto: programs written for a TPU run on the host
+CPU = "TPU_COLUMNS_CPU"  # 1, auto, replicas: programs written for a TPU run on the host
 CACHE = "TPU_COLUMNS_CACHE"  # directory of compiled kernels
 RUN = "TPU_COLUMNS_RUN"  # options of `run`, for child processes
 _FORMER_NAMES = {CPU: "ESTIMATOR_SPEC_CPU"}

@@ -48,8 +48,11 @@ CANNED = (
         estimator_py.canned.linear: linear_logit_fn_builder_v2=linear_logit_fn_builder
 
         [estimator_spec.canned.v1]
-        estimator_v1.experimental contrib.estimator estimator_py.canned.dnn: dnn_logit_fn_builder
-        estimator_v1.experimental contrib.estimator estimator_py.canned.linear:
+        estimator_v1.experimental contrib.estimator estimator_py.canned.dnn \
+          estimator_py.estimator_lib:
+          dnn_logit_fn_builder
+        estimator_v1.experimental contrib.estimator estimator_py.canned.linear \
+          estimator_py.estimator_lib:
           linear_logit_fn_builder
 
         [estimator_spec.canned]

@@ -57,7 +57,7 @@ ESTIMATOR = parse_rows(
       InMemoryEvaluatorHook make_stop_at_checkpoint_step_hook
 
     [estimator_spec.core.driver.early_stopping]
-    estimator_py.early_stopping contrib.estimator: read_eval_metrics
+    estimator_py.early_stopping estimator_py.estimator_lib contrib.estimator: read_eval_metrics
 
     # Functions that make or extend estimators, and parsing specs.
     [estimator_spec]

@@ -72,6 +72,11 @@ REFUSALS = [
         lambda v: _loss(v, [[1], [0], [1]]),
         f"Labels don't fit the examples … {_SHORT}",
     ),
+    case(
+        "number of class ids",
+        lambda: _loss(heads.MultiClassHead(3), [[1], [0], [1]]),
+        "Shape mismatch: The shape of labels (received (3,)) should equal … (received (2, 3))",
+    ),
     *each(
         "label that the vocabulary lacks",
         [

@@ -56,7 +56,9 @@ METHODS = [
         )
     ),
     *bad(_train_step, "max_steps", [1], "Can not provide both steps and max_steps"),
-    *bad(_evaluate, "steps", [0, -1, NAN, -INF], "Must specify steps > 0, given"),
+    *bad(
+        _evaluate, "steps", [0, -1, NAN, -INF], "Must specify steps > 0, given … must be positive"
+    ),
     *bad(_evaluate, "steps", ["5"], "steps must be a number", TypeError),
     *bad(_evaluate, "name", [3, ["a"]], "name must be a string", TypeError),
     *(

@@ -163,12 +163,15 @@ def test_shares_leave_reasons_out(tmp_path, monkeypatch):
 
 
 def test_the_pages_have_the_same_numbers():
-    """The percentages of docs/status.md are those of the page, made of today's lists."""
+    """The percentages of docs/status.md and README are the page's, made of today's lists."""
     page = expected.PAGE.read_text("utf-8")
     status = (expected.ROOT / "docs" / "status.md").read_text("utf-8")
     for name in [*expected.ROWS][1:]:
         (share,) = re.findall(rf"\| {name} \|.*\| ([\d.]+ %) \|", page)
         assert f"{share} " in status
+    readme = (expected.ROOT / "README.md").read_text("utf-8")
+    (share,) = re.findall(r"\| without private names \|.*\| ([\d.]+ %) \|", page)
+    assert f"[{share} of its tests without private names]" in readme
     listed = [*expected.read().values()]
     for reason, text in expected.REASONS.items():
         assert f"| {text} | {listed.count(reason)} |" in page

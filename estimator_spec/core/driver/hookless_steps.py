@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.core.driver.standstill import LOST_SESSION, StepWatch
+from estimator_spec.core.driver.standstill import LOST_SESSION, StepWatch, losing_cancelled_steps
 from estimator_spec.core.user_functions.skippable_hooks import SkippableHook
 
 tf1 = tf.compat.v1
@@ -55,7 +55,8 @@ class _RawSession:
 
         def run() -> Any:
             try:
-                return call()
+                with losing_cancelled_steps():
+                    return call()
             except LOST_SESSION:
                 self.is_lost = True
                 raise
@@ -206,10 +207,11 @@ class StepRunner(_Runner):
 
     def _run_watched(self, step_context: Any) -> None:
         try:
-            if self._can_skip_hooks:
-                self._run_through_next_needed(step_context)
-            else:
-                _, self.last_loss = step_context.run_with_hooks(self._fetches)
+            with losing_cancelled_steps():
+                if self._can_skip_hooks:
+                    self._run_through_next_needed(step_context)
+                else:
+                    _, self.last_loss = step_context.run_with_hooks(self._fetches)
         except LOST_SESSION as error:
             self._watch.session_lost(error)
             raise

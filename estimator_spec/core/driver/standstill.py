@@ -7,12 +7,13 @@ is created, and when it is closed. A separate thread notices, as others wait ins
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 import tensorflow as tf
@@ -25,6 +26,7 @@ tf1 = tf.compat.v1
 
 # Errors after which a `MonitoredSession` creates a new session.
 LOST_SESSION = (tf.errors.AbortedError, tf.errors.UnavailableError)
+_OF_ANOTHER_TASK = "from remote target"  # in an error's message
 
 _SECONDS_BETWEEN_CHECKS = 1
 _SECONDS_OF_A_STEP = 2  # then the servers are asked whether they answer
@@ -34,6 +36,23 @@ _SECONDS_BETWEEN_LINES = 10
 _SECONDS_AFTER_SILENCE, _STEPS_AFTER_SILENCE = 30, 10
 _FIRST_SESSION = "its session is being created"
 _INTERRUPTED = "the step that a lost connection interrupted doesn't end"
+
+
+@contextlib.contextmanager
+def losing_cancelled_steps() -> Iterator[None]:
+    """Turns the end of a step that another task of the cluster has cancelled into a lost session.
+
+    After a lost connection a task may give up a transfer before this process hears of the loss.
+
+    Raises:
+        tf.errors.AbortedError: the block raised such an error.
+    """
+    try:
+        yield
+    except tf.errors.CancelledError as error:
+        if _OF_ANOTHER_TASK not in error.message:
+            raise
+        raise tf.errors.AbortedError(error.node_def, error.op, error.message) from error
 
 
 class StepWatch:

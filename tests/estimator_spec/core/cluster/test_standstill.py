@@ -7,6 +7,8 @@ import contextlib
 import json
 import logging
 import socket
+import threading
+import time
 
 import pytest
 import tensorflow as tf
@@ -39,14 +41,30 @@ def config(monkeypatch):
     return make
 
 
+@contextlib.contextmanager
+def answering_late():
+    """Yields the port of a server whose answer takes 1.5 seconds, as after a lost frame."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection = server.accept()[0]
+            time.sleep(1.5)
+            connection.sendall(b"x")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
+
+
 def test_servers_that_do_not_answer(config):
-    """A server is named if nothing listens or nobody answers; one that answers isn't."""
+    """A server is named if nothing listens or nobody answers; one that answers, if late, isn't."""
     server = tf.distribute.Server.create_local_server()
     up = server.target.rpartition(":")[2]
-    with listening() as stopped:
+    with listening() as stopped, answering_late() as late:
         with listening() as down:
             pass
-        found = probing.find_silent(config(up, stopped, down, up))
+        found = probing.find_silent(config(up, stopped, down, late))
     assert found == [
         f"ps 1 at 127.0.0.1:{stopped} doesn't answer",
         f"ps 2 at 127.0.0.1:{down} can't be reached (Connection refused)",

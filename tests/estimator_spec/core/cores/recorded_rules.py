@@ -67,8 +67,13 @@ def fixed(name: str) -> list[Step]:
     return steps
 
 
-def random(name: str) -> list[Step]:
-    """Returns three steps of each row of a set with random hyperparameters."""
+def random(name: str, arrays: Any = ARRAYS) -> list[Step]:
+    """Returns three steps of each row of a set with random hyperparameters.
+
+    Args:
+        name: name of the set.
+        arrays: the recorded arrays, or those of `sparse_core_rules.py`.
+    """
     own = SETS[name]
     kind = name.split("/")[1]
     rule = "ftrl" if kind.startswith("ftrl") else kind.removesuffix("_plain")
@@ -76,7 +81,7 @@ def random(name: str) -> list[Step]:
     rule = rule.removesuffix("_nesterov")
     more |= {"multiply_linear_by_learning_rate": True} if kind == "ftrl_multiply" else {}
     names = [SLOTS[rule].get(array, array) for array in own["arrays"]]
-    hyper, gradients, states = (ARRAYS[f"{name}/{x}"] for x in ("hyper", "gradients", "states"))
+    hyper, gradients, states = (arrays[f"{name}/{x}"] for x in ("hyper", "gradients", "states"))
     steps = []
     for row in range(hyper.shape[1]):
         values = dict(zip(own["hyper"], hyper[:, row].tolist(), strict=True))

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import collections
+import os
+import secrets
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ import recorded_rules
 from estimator_spec.core.cores import update_rules
 from tpu_columns.kernels import loading
 
+PYTHON = "TPU_COLUMNS_SPARSE_CORE_PYTHON"
 RULES = [name for name in recorded_rules.SETS if not name.startswith("random/")]
 RANDOM = [name for name in recorded_rules.SETS if name.startswith("random/")]
 
@@ -63,6 +68,26 @@ def test_fixed_hyperparameters(train, name):
 def test_random_hyperparameters(train, name):
     """Steps with hyperparameters that differ by row are Google's, too."""
     check(train, recorded_rules.random(name))
+
+
+@pytest.fixture(scope="module")
+def computed_now(tmp_path_factory):
+    """Steps that Google's code computes now, for another random seed each time."""
+    python = os.environ.get(PYTHON)
+    if not python:
+        pytest.skip(f"{PYTHON} names no Python with jax-tpu-embedding; `nox -s sparse_core`")
+    out, seed = tmp_path_factory.mktemp("rules") / "rules.npz", str(secrets.randbelow(10**9))
+    print("seed", seed)
+    script = Path(recorded_rules.__file__).with_name("sparse_core_rules.py")
+    subprocess.run([python, str(script), str(out), seed], check=True)
+    return np.load(out)
+
+
+@pytest.mark.nightly("a JAX of its own")
+@pytest.mark.parametrize("name", RANDOM)
+def test_rules_computed_now(train, name, computed_now):
+    """Steps from other rows and hyperparameters, which Google's code computes now, are ours."""
+    check(train, recorded_rules.random(name, computed_now))
 
 
 def check(train, steps):

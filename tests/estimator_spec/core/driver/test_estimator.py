@@ -129,6 +129,12 @@ def test_subclasses_may_override_protected_methods(tmp_path, line):
     ]
 
 
+def test_the_configuration_is_checked_first():
+    """Of two wrong arguments the error names the configuration, as in TensorFlow."""
+    with pytest.raises(ValueError, match="an instance of `RunConfig`"):
+        es.Estimator(model_fn=None, config="NotARunConfig")
+
+
 def test_subclasses_may_not_override_public_methods():
     """Overriding a public method, also in a base class, raises an error."""
 

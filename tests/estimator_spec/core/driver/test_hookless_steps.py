@@ -349,7 +349,17 @@ def test_predictions(mean_model):
     assert counting_hook.seen == 30
 
 
-def _lose_a_session(monkeypatch, at):
+GONE = tf.errors.AbortedError(None, None, "gone")
+# What a worker got after a server's link was cut for 20 seconds.
+CANCELLED = tf.errors.CancelledError(
+    None,
+    None,
+    "RecvFromRemoteAsync is cancelled.\nAdditional GRPC error information from remote target "
+    "/job:ps/replica:0/task:1 while calling /tensorflow.WorkerService/RecvTensor",
+)
+
+
+def _lose_a_session(monkeypatch, at, error=GONE):
     """Makes one raw call fail as if the session were lost; returns the list of raw calls."""
     calls = []
     make_callable = tf1.Session.make_callable
@@ -360,7 +370,7 @@ def _lose_a_session(monkeypatch, at):
         def run():
             calls.append(self)
             if len(calls) == at:
-                raise tf.errors.AbortedError(None, None, "gone")
+                raise error
             return call()
 
         return run
@@ -393,13 +403,20 @@ def test_predictions_whose_session_is_lost(mean_model, monkeypatch):
     assert len(set(calls)) == 2
 
 
-@pytest.mark.parametrize("at", [1, 20])
-def test_trainings_whose_session_is_lost(tmp_path, monkeypatch, at):
+@pytest.mark.parametrize(("at", "error"), [(1, GONE), (20, GONE), (20, CANCELLED)])
+def test_trainings_whose_session_is_lost(tmp_path, monkeypatch, at, error):
     """Training continues from its last checkpoint to the requested step."""
-    calls = _lose_a_session(monkeypatch, at)
+    calls = _lose_a_session(monkeypatch, at, error)
     trained(tmp_path, with_hook=False, steps=40)
     assert tf.train.load_variable(str(tmp_path), "global_step") == 40
     assert len(set(calls)) == 2
+
+
+def test_a_cancelled_step_of_the_process_ends_the_training(tmp_path, monkeypatch):
+    """A step that no other task has cancelled isn't repeated."""
+    _lose_a_session(monkeypatch, 20, tf.errors.CancelledError(None, None, "Enqueue was cancelled"))
+    with pytest.raises(tf.errors.CancelledError, match="Enqueue was cancelled"):
+        trained(tmp_path, with_hook=False, steps=40)
 
 
 def test_steps_before_a_session_is_lost_count(mean_model, tf_log, monkeypatch):
