@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from products import read_products
+from products import CORE_TESTS, TESTS_WITH_PRODUCTS, TOP, read_products
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tpu_columns", "estimator_spec")
@@ -440,6 +440,22 @@ def test_every_arrow_is_used(name):
     }
     assert files
     assert PRODUCTS[name] <= used
+
+
+def test_tests_of_the_core_need_no_product():
+    """Only those of the core's tests import products that `nox -s core` leaves out."""
+    files = [path for folder in CORE_TESTS for path in (ROOT / folder).rglob("*.py")]
+    files += (ROOT / "tests").rglob("conftest.py")
+    products = set(PRODUCTS) - set(TOP)
+    found = {}
+    for path in files:
+        name = path.relative_to(ROOT).as_posix()
+        used = {
+            product_of(each.replace(".", "/")) for each in imports(name, path.read_text("utf-8"))
+        }
+        if used & products and product_of(name.removeprefix("tests/")) not in products:
+            found[name] = used & products
+    assert set(found) <= TESTS_WITH_PRODUCTS, found
 
 
 def test_the_top_is_short():

@@ -45,13 +45,14 @@ def pad_for_tensor_core(
     with tf.name_scope("pad_for_tensor_core"):
         if weights is None:
             weights = ids.with_values(tf.ones_like(ids.values, tf.float32))
+        known = [ids.shape[0], width]  # a slice doesn't know its shape
         shape = tf.stack([ids.dense_shape[0], width])
         ids = tf.sparse.slice(ids, [0, 0], shape)
         weights = tf.sparse.slice(weights, [0, 0], shape)
         values = tf.scatter_nd(ids.indices, tf.cast(ids.values, tf.int32), shape)
         mask = tf.scatter_nd(weights.indices, tf.cast(weights.values, tf.float32), shape)
-        values.set_shape([ids.shape[0], width])
-        mask.set_shape([ids.shape[0], width])
+        values.set_shape(known)
+        mask.set_shape(known)
         return values, mask
 
 

@@ -20,6 +20,8 @@ import operator
 
 import numpy as np
 
+from tpu_columns.checks import is_int
+
 STRATEGIES = ("div", "mod")
 
 # Each shard is a variable of a graph, or a slice in a checkpoint. TPU systems have 10,000 cores.
@@ -66,15 +68,11 @@ class RowPartition:
         check_strategy(self.strategy)
         for name, least in (("num_rows", 0), ("num_shards", 1)):
             value = getattr(self, name)
-            if isinstance(value, bool):
+            if not is_int(value):
                 raise TypeError(f"{name} must be an int, got {value!r}.")
-            try:
-                value = operator.index(value)
-            except TypeError:
-                raise TypeError(f"{name} must be an int, got {value!r}.") from None
             if value < least:
                 raise ValueError(f"{name} must be at least {least}, got {value}.")
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, operator.index(value))
         if self.num_shards > MAX_SHARDS:
             raise ValueError(f"num_shards must be at most {MAX_SHARDS}, got {self.num_shards}.")
 

@@ -230,9 +230,12 @@ def create_table(
 
     if storage.dtype != "float32":
         zeros = tf1.zeros_initializer()
-        add(name, shape, tf.as_dtype(storage.dtype), zeros, False)
-        if storage.dtype == "int8":
-            add(name + SCALE, (shape[0], 1), tf.float32, zeros, False)
+        with tf1.variable_scope(scope, auxiliary_name_scope=False) as unpartitioned:
+            # One variable, though a program or a canned model of TF1 partitions its variables.
+            unpartitioned.set_partitioner(None)
+            add(name, shape, tf.as_dtype(storage.dtype), zeros, False)
+            if storage.dtype == "int8":
+                add(name + SCALE, (shape[0], 1), tf.float32, zeros, False)
     elif storage.num_shards == 1:
         add(name, shape, tf.float32, initializer, trainable)
     else:

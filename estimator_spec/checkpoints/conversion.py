@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -118,15 +117,22 @@ def convert(
         )
         spec_data = records.describe_spec(spec) if spec is not None else None
         plan = planning.Planner(checkpoint, found, options).plan(spec_data)
-        report = change_report.ConversionReport(
-            prefix, new_prefix, plan.changes, plan.notes, bool(dry_run)
-        )
-        if not dry_run and not output_variables.write_checkpoint(
-            new_prefix, plan.outputs, plan.record, checkpoint, progress, latest=True
-        ):
-            state = os.path.join(os.path.dirname(new_prefix), "checkpoint")
-            note = (
-                f"{state!r} names another checkpoint; runs in that directory go on from that one."
-            )
-            report = dataclasses.replace(report, notes=(*report.notes, note))
-    return report
+        notes = plan.notes
+        if not dry_run:
+            notes += _write(new_prefix, plan, checkpoint, progress)
+    return change_report.ConversionReport(prefix, new_prefix, plan.changes, notes, bool(dry_run))
+
+
+def _write(
+    prefix: str,
+    plan: planning.ConversionPlan,
+    source: Checkpoint,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[str, ...]:
+    """Writes a planned checkpoint; returns a note if its directory's runs use another one."""
+    if output_variables.write_checkpoint(
+        prefix, plan.outputs, plan.record, source, progress, latest=True
+    ):
+        return ()
+    state = os.path.join(os.path.dirname(prefix), "checkpoint")
+    return (f"{state!r} names another checkpoint; runs in that directory go on from that one.",)

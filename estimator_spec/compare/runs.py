@@ -61,12 +61,7 @@ def compare_programs(
             say what trainings start from.
         FileExistsError: the folder exists.
     """
-    limits, tolerances = limits or Limits(), tolerances or Tolerances()
-    if limits.checkpoint is not None:
-        if same_start:
-            raise ValueError("Give a checkpoint or same_start: both say what trainings start from.")
-        if "://" not in limits.checkpoint:  # the programs may run in other directories
-            limits = dataclasses.replace(limits, checkpoint=os.path.abspath(limits.checkpoint))
+    options = _recording_options(limits or Limits(), same_start)
     with contextlib.ExitStack() as stack:
         if folder is None:
             temporary = tempfile.TemporaryDirectory(prefix="estimator_compare_")
@@ -74,29 +69,50 @@ def compare_programs(
         else:
             os.makedirs(folder)
         folder = os.path.realpath(folder)
-        options = RecordingOptions(**dataclasses.asdict(limits))
-        report = report or (lambda _: None)
         trees = Trees(old, new, never_from)
         trees.check_sources()
-
-        def run(program: Program, label: str) -> Recording:
-            report(f"running the {label} program, {program.text}")
-            place = os.path.join(folder, label)
-            try:
-                recording = record(program, label, place, options, timeout)
-            except ProgramError:  # It may have failed for that reason.
-                with contextlib.suppress(OSError, ValueError):
-                    trees.check(label, Recording(os.path.join(place, "recording")).modules)
-                raise
-            trees.check(label, recording.modules)
-            return recording
-
-        first = run(old, "old")
+        report = report or (lambda _: None)
+        report(f"running the old program, {old.text}")
+        first = _run(old, "old", folder, options, timeout, trees)
         if same_start:
             start = os.path.join(folder, "old", "recording")
             options = dataclasses.replace(options, initial_values=start)
-        second = run(new, "new")
+        report(f"running the new program, {new.text}")
+        second = _run(new, "new", folder, options, timeout, trees)
         sides = Side(old.text, first.environment), Side(new.text, second.environment)
-        result = compare_recordings(first, second, sides, tolerances, only or KINDS)
+        result = compare_recordings(first, second, sides, tolerances or Tolerances(), only or KINDS)
         shared = trees.shared(first.modules, second.modules)
         return dataclasses.replace(result, notes=(*result.notes, *shared))
+
+
+def _recording_options(limits: Limits, same_start: bool) -> RecordingOptions:
+    """Returns the options of both runs."""
+    options = RecordingOptions(**dataclasses.asdict(limits))
+    if options.checkpoint is None:
+        return options
+    if same_start:
+        raise ValueError("Give a checkpoint or same_start: both say what trainings start from.")
+    if "://" in options.checkpoint:
+        return options
+    # The programs may run in other directories.
+    return dataclasses.replace(options, checkpoint=os.path.abspath(options.checkpoint))
+
+
+def _run(
+    program: Program,
+    label: str,
+    folder: str,
+    options: RecordingOptions,
+    timeout: float | None,
+    trees: Trees,
+) -> Recording:
+    """Runs a program, and returns its recording; checks which modules it imported."""
+    place = os.path.join(folder, label)
+    try:
+        recording = record(program, label, place, options, timeout)
+    except ProgramError:  # It may have failed for that reason.
+        with contextlib.suppress(OSError, ValueError):
+            trees.check(label, Recording(os.path.join(place, "recording")).modules)
+        raise
+    trees.check(label, recording.modules)
+    return recording

@@ -97,7 +97,8 @@ class BinaryClassHead(SingleHead):
         labels = inputs.dense_labels(labels, logits, 1)
         if self._label_vocabulary is not None or labels.dtype == tf.string:
             labels = classes.labels_to_ids(labels, self._label_vocabulary)
-        return classes.check_range(tf.cast(labels, tf.float32), 2, self._label_vocabulary)
+        ids = tf.cast(labels, tf.float32)
+        return classes.check_range(ids, 2, self._label_vocabulary, self.words_of_range)
 
     def default_loss(self, labels: Any, logits: Any) -> Any:
         """Returns the cross entropies `[D0, …, DN, 1]`; see the class."""

@@ -120,18 +120,21 @@ def vocabulary_table(label_vocabulary: Any) -> Any:
     return tf.lookup.StaticHashTable(initializer, -1, name="class_id_lookup")
 
 
-def check_range(ids: Any, n_classes: int, label_vocabulary: Any = None) -> Any:
+def check_range(
+    ids: Any, n_classes: int, label_vocabulary: Any = None, words: str = "Labels must be"
+) -> Any:
     """Returns the ids, after a check that classes have them: at once, or when the graph runs.
 
     Args:
         ids: class ids of any shape.
         n_classes: number of classes.
         label_vocabulary: the classes' labels, for the message; or None.
+        words: beginning of the message.
 
     Raises:
         ValueError: no class has an id that is known at once.
     """
-    too_low = "Labels must be >= 0"
+    too_low = f"{words} >= 0"
     if label_vocabulary is not None:
         known = [tf.compat.as_str_any(label) for label in label_vocabulary]
         shown = str(known) if n_classes <= 10 else f"{known[:5]}, … ({n_classes} labels)"
@@ -143,7 +146,7 @@ def check_range(ids: Any, n_classes: int, label_vocabulary: Any = None) -> Any:
         return verified(
             ids,
             lambda: tf.debugging.assert_less_equal(
-                ids, highest, message=f"Labels must be <= {in_words} - 1 ({n_classes - 1})"
+                ids, highest, message=f"{words} <= {in_words} - 1 ({n_classes - 1})"
             ),
             lambda: tf.debugging.assert_non_negative(ids, message=too_low),
         )

@@ -180,7 +180,14 @@ def dense_labels(labels: Any, logits: Any, expected_labels_dimension: int) -> An
             )
         expected = tf.concat([tf.shape(logits)[:-1], [dimension]], 0)
         message = f"labels shape must be {shape}"
+        # Key words of TensorFlow's losses: of class ids, and of other labels.
         words = f"logits and labels must have the same shape, and {message}"
+        if logits.shape.rank and logits.shape[-1] != dimension:
+            words = (
+                f"Shape mismatch: The shape of labels (received {known[:-1]}) should equal the "
+                f"shape of logits except for the last dimension (received {logits.shape}). "
+                f"{message}"
+            )
         _check_known_shape("Labels", labels, _known_shape(logits, dimension), words)
         reported = ("expected_labels_shape", expected)
         return tf.identity(with_shape("labels", labels, expected, message, reported), scope)

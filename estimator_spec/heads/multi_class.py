@@ -77,7 +77,9 @@ class MultiClassHead(SingleHead):
         """Returns class ids `[D0, …, DN, 1]`."""
         labels = inputs.dense_labels(labels, logits, 1)
         ids = classes.labels_to_ids(labels, self._label_vocabulary)
-        return classes.check_range(ids, self._n_classes, self._label_vocabulary)
+        return classes.check_range(
+            ids, self._n_classes, self._label_vocabulary, self.words_of_range
+        )
 
     def default_loss(self, labels: Any, logits: Any) -> Any:
         """Returns the cross entropies `[D0, …, DN, 1]`; see the class."""

@@ -43,6 +43,8 @@ class SingleHead(Head):
     # Names of all predictions of the head, and whether each logit has a loss and may have a weight.
     prediction_keys: tuple[str, ...] = ()
     weights_per_logit = False
+    # Beginning of the message of class ids out of range.
+    words_of_range = "Labels must be"
 
     def __init__(
         self,

@@ -86,12 +86,9 @@ ESTIMATOR = parse_rows(
     [estimator_spec.legacy.estimator_parts]
     estimator_py.estimator_export: estimator_export
     estimator_py.estimator:
-      _dict_to_str=dict_to_str
       _load_global_step_from_checkpoint_dir=load_global_step_from_checkpoint_dir
-      _verify_model_fn_args=verify_model_fn_args
-      _write_checkpoint_path_to_summary=write_checkpoint_path_to_summary
       _write_dict_to_summary=write_dict_to_summary
-    estimator_py.model_fn: AVERAGE_LOSS_METRIC_KEY LOSS_METRIC_KEY verify_model_fn_args
+    estimator_py.model_fn: AVERAGE_LOSS_METRIC_KEY LOSS_METRIC_KEY
     estimator_py.util: MAX_DIRECTORY_CREATION_ATTEMPTS parse_input_fn_result parse_iterator_result
     estimator_py.util estimator_tpu_py.util: MultiHostDatasetInitializerHook
     estimator_py.export.export estimator_py.export.export_lib contrib.estimator:
@@ -99,6 +96,14 @@ ESTIMATOR = parse_rows(
     estimator_py.exporter: _SavedModelExporter=SavedModelExporter
     estimator_tpu_py.tpu_estimator tpu_py.tpu_config:
       BatchConfig _WRAP_INPUT_FN_INTO_WHILE_LOOP=WRAP_INPUT_FN_INTO_WHILE_LOOP
+
+    [estimator_spec.core.driver.evaluation]
+    estimator_py.estimator:
+      _dict_to_str=as_text _write_checkpoint_path_to_summary=write_checkpoint_path
+
+    [estimator_spec.core.driver.model_calls]
+    estimator_py.estimator: _verify_model_fn_args=check_arguments
+    estimator_py.model_fn: verify_model_fn_args=check_arguments
 
     [estimator_spec.core.driver.hooks]
     estimator_py.estimator: _check_hooks_type=check_hooks _check_listeners_type=check_listeners

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_spec.canned.keras_models import model_to_estimator as keras_model_to_estimator
-from estimator_spec.core.driver import evaluation, input_pipeline, model_calls
+from estimator_spec.core.driver import evaluation, input_pipeline
 from estimator_spec.core.export import receivers
 from estimator_spec.core.export.exporters import _SavedModelExporter
 from estimator_spec.core.user_functions import batches
@@ -41,31 +41,6 @@ def write_dict_to_summary(
     """Logs metrics, values by name, and writes them to an event file."""
     values = {**dictionary, tf1.GraphKeys.GLOBAL_STEP: current_global_step}
     evaluation.write_summaries(output_dir, values, None)
-
-
-def write_checkpoint_path_to_summary(
-    output_dir: str, checkpoint_path: str, current_global_step: int
-) -> None:
-    """Writes the path of an evaluated checkpoint to an event file."""
-    evaluation.write_checkpoint_path(output_dir, checkpoint_path, current_global_step)
-
-
-def dict_to_str(dictionary: Mapping[str, Any]) -> str:
-    """Returns metrics as text, sorted by name, without serialized summaries.
-
-    >>> dict_to_str({'loss': 0.5, 'accuracy': 1.0, 'images': b''})
-    'accuracy = 1.0, loss = 0.5'
-    """
-    return evaluation.as_text(dictionary)
-
-
-def verify_model_fn_args(model_fn: Callable[..., Any], params: Any) -> None:
-    """Checks the arguments of a `model_fn`, which would get these `params`.
-
-    Raises:
-        ValueError: it lacks an argument, or takes an unknown one.
-    """
-    model_calls.check_arguments(model_fn, params)
 
 
 # util

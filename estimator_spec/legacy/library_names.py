@@ -9,7 +9,7 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 
-from estimator_spec.legacy.program_source import program_files
+from estimator_spec.legacy.program_source import program_files, scopes
 
 # TensorFlow's libraries remove the names that the second one lacks.
 _LISTS = ("__all__", "_allowed_symbols")
@@ -35,22 +35,9 @@ def exported_names(library: str) -> frozenset[str]:
         tree = program_files.parse(module.file)
     except (OSError, SyntaxError):
         return frozenset()
-    listed = _all(tree)
-    if listed is not None:
-        return listed
-    return frozenset(name for name in _bound(tree, module) if not name.startswith("_"))
-
-
-def _all(tree: ast.Module) -> frozenset[str] | None:
-    """Returns the names that a module lists as exported; None if it has no list."""
-    found: list[str] = []
-    for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        targets = [node.target] if isinstance(node, ast.AugAssign) else targets
-        if any(isinstance(target, ast.Name) and target.id in _LISTS for target in targets):
-            strings = (each for each in ast.walk(node) if isinstance(each, ast.Constant))
-            found += [each.value for each in strings if isinstance(each.value, str)]
-    return frozenset(found) or None
+    return scopes.names_listed(tree, _LISTS) or frozenset(
+        name for name in _bound(tree, module) if not name.startswith("_")
+    )
 
 
 def _bound(tree: ast.Module, module: program_files.Module) -> Iterator[str]:

@@ -27,6 +27,10 @@ Runs a program written for TPUEstimator, unedited. All that follows SCRIPT or MO
 options:
   --cpu        run what asks for a TPU (use_tpu=True) on this host
   --cpu auto   the same, if this machine has no TPU
+  --cpu replicas
+               run it as a TPU would, on TPUConfig.num_shards replicas on this host: with its
+               loops of iterations_per_loop steps, its checks, and tables that the
+               embedding_config_spec's optimizers train
   --tf1        `import tensorflow` gives the program TensorFlow 1's names and behaviour;
                without this option it does if SCRIPT or MODULE, or a module of the
                program that it imports, uses names that only TensorFlow 1 had
@@ -45,6 +49,7 @@ options:
 # Sizes of TensorFlow 2 are numbers, or None.
 _OF_DIMENSION = re.compile("'(int|NoneType)' object has no attribute 'value'")
 _OF_TENSORFLOW = re.compile(r"module 'tensorflow(?:\._api\.v2)?([.\w]*)' has no attribute '(\w+)'")
+_HOSTS = ("auto", "replicas")  # values of --cpu
 _TRY_TF1 = "try `run --tf1`"
 
 
@@ -97,11 +102,11 @@ def parse(arguments: Sequence[str]) -> Command:
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         option = rest.pop(0)
-        if option in ("--cpu=auto", "--cpu"):
-            automatic = option == "--cpu=auto"
-            if option == "--cpu" and rest and rest[0] == "auto":
-                automatic = bool(rest.pop(0))
-            command = command._replace(host="auto" if automatic else "1")
+        if option in ("--cpu", *(f"--cpu={each}" for each in _HOSTS)):
+            host = option[6:] or "1"
+            if option == "--cpu" and rest and rest[0] in _HOSTS:
+                host = rest.pop(0)
+            command = command._replace(host=host)
         elif option in ("--tf1", "--no-tf1"):
             command = command._replace(as_tf1=option == "--tf1")
         elif option == "--also" or option.startswith("--also="):

@@ -22,8 +22,6 @@ from tpu_columns import categorical
 from tpu_columns.column_types import TPUEmbeddingColumn
 from tpu_columns.placement import Mode
 
-tf1 = tf.compat.v1
-
 
 def sample_ids(
     spec: EmbeddingConfigSpec,
@@ -123,27 +121,10 @@ def _parts(ids: tf.SparseTensor, max_sequence_length: int) -> tuple[Any, ...]:
 
 def _run(ids: dict[str, Any], start: list[Any], num_batches: int) -> Iterator[dict[str, Any]]:
     """Yields the values of tensors, until the input or the number of batches ends."""
-    # Vocabularies first: a dataset may use them.
-    initializers = [
-        [tf1.global_variables_initializer(), tf1.local_variables_initializer()],
-        tf1.tables_initializer(),
-        start,
-    ]
-    coordinator = tf1.train.Coordinator()
-    with tf1.Session() as session:
-        for op in initializers:
-            session.run(op)
-        has_queues = tf1.get_collection(tf1.GraphKeys.QUEUE_RUNNERS)
-        threads = tf1.train.start_queue_runners(session, coordinator) if has_queues else []
-        try:
-            for _ in range(num_batches):
-                yield session.run(ids)
-        except tf.errors.OutOfRangeError:
-            pass
-        finally:
-            coordinator.request_stop()
-            session.close()  # wakes threads that wait for room in a queue
-            coordinator.join(threads, ignore_live_threads=True)
+    with tf.compat.v1.train.SingularMonitoredSession() as session:  # it ends with the input
+        session.raw_session().run(start)  # now that there are vocabularies: a dataset may use them
+        for _ in range(num_batches):
+            yield session.run(ids)
 
 
 def _sampled_batch(values: dict[str, Any]) -> SampledBatch:

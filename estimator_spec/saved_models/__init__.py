@@ -15,6 +15,7 @@ from tpu_columns import lazy_names
 
 if TYPE_CHECKING:
     # isort: off
+    from estimator_spec.saved_models.columns import RecoveredColumn as RecoveredColumn
     from estimator_spec.saved_models.dead_ops.repair import (
         DeadNode as DeadNode,
         check as check,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from estimator_spec.saved_models.head_recovery import RecoveredHead as RecoveredHead
     from estimator_spec.saved_models.layer_recovery import RecoveredLayers as RecoveredLayers
     from estimator_spec.saved_models.recovery import (
-        RecoveredColumn as RecoveredColumn,
         RecoveredModel as RecoveredModel,
         read as read,
     )

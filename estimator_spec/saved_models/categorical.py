@@ -15,7 +15,7 @@ fc = tf.feature_column
 _HASHES = ("StringToHashBucketFast",)
 _LOOKUPS = ("LookupTableFindV2", "LookupTableFind")
 _CROSSES = ("SparseCross", "SparseCrossV2", "SparseCrossHashed")
-_SELECTIONS = ("Select", "SelectV2")
+SELECTIONS = ("Select", "SelectV2")
 _INITIALIZERS = (
     *("LookupTableImportV2", "LookupTableImport"),
     *("InitializeTableV2", "InitializeTable"),
@@ -38,7 +38,7 @@ _PASSED = {
 }
 _ARITHMETIC = {
     **dict.fromkeys(("FloorMod", "FloorDiv", "Sub", "Maximum", "Mod"), 0),
-    **dict.fromkeys(_SELECTIONS, 1),
+    **dict.fromkeys(SELECTIONS, 1),
 }
 # A table of a file's lines and their numbers.
 _LINES_AND_NUMBERS = (-2, -1)
@@ -91,7 +91,7 @@ class CategoricalReader:
         if feature is not None:
             return bool(feature.dtype.is_integer)
         op = self._graph.node(tensor).op
-        return op in (*_HASHES, *_LOOKUPS, *_CROSSES, *_SELECTIONS, "Bucketize")
+        return op in (*_HASHES, *_LOOKUPS, *_CROSSES, *SELECTIONS, "Bucketize")
 
     def read(self, tensor: str, size: int | None) -> Any:
         """Returns the categorical column whose ids a tensor holds.
@@ -150,10 +150,8 @@ class CategoricalReader:
             default = graph.constant(graph.inputs(filled)[1])
             if default == -1:
                 return self.read(second, size)
-            feature = self._feature(second)
             if default is not None:
-                size = self._limit(node) or size
-                return fc.categorical_column_with_identity(feature.key, size, int(default))
+                return self._identity(second, self._limit(node) or size, int(default))
         found: dict[str, Any] = {}
         for tensor in (first, second):
             start = graph.node(first_source(graph, tensor))
@@ -172,6 +170,21 @@ class CategoricalReader:
         if lookup is None or hashed is None:
             raise UnknownPartError(f"{node.name}: ids selected from {sorted(found)}")
         return self._vocabulary(lookup, int(hashed.attr["num_buckets"].i), -1)
+
+    def _identity(self, tensor: str, size: int | None, default: int) -> Any:
+        """Returns the column of ids with another one for those out of range.
+
+        Ids that the graph computes of words, as receivers with tf.Transform's ops do, are those of
+        a column of the words.
+        """
+        start = first_source(self._graph, tensor)
+        feature = self._graph.features.get(start)
+        if feature is not None:
+            return fc.categorical_column_with_identity(feature.key, size, default)
+        column = self.read(start, size)
+        if getattr(column, "num_oov_buckets", None) == 0 and column.default_value == -1:
+            return column._replace(default_value=default)
+        return column
 
     def _limit(self, node: Any) -> int | None:
         """Returns the size that ids are compared with before a default takes their place."""
@@ -266,7 +279,7 @@ class CategoricalReader:
 _READERS = {
     _HASHES: CategoricalReader._hashed,
     _LOOKUPS: CategoricalReader._looked_up,
-    _SELECTIONS: CategoricalReader._selected,
+    SELECTIONS: CategoricalReader._selected,
     ("Add", "AddV2"): CategoricalReader._added,
     ("Bucketize",): CategoricalReader._bucketized,
     _CROSSES: CategoricalReader._crossed,

@@ -7,6 +7,7 @@ the number of buckets, `Bucketize` the boundaries, the initializer of a table th
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -33,13 +34,27 @@ _ROWS = (
 )
 _READS = dict.fromkeys(("Identity", "ReadVariableOp", "ConcatV2", "Reshape", "StopGradient"), 0)
 _DENSE = dict.fromkeys(("Reshape", "Identity", "Squeeze", "ExpandDims"), 0)
-_SELECTIONS = ("Select", "SelectV2")
 _SEGMENTS = {"SparseSegmentMean": "mean", "SparseSegmentSqrtN": "sqrtn", "SparseSegmentSum": "sum"}
 _WEIGHTED_SUMS = ("SegmentSum", "SegmentSumV2", "UnsortedSegmentSum")
 _DIVISIONS = ("RealDiv", "DivNoNan", "Div")
 # Sums of exports of `TPUEstimator`: a sparse matrix of 0 and 1, or of weights, by the rows.
 _PRODUCT = "SparseTensorDenseMatMul"
 _SUMMED = ("SplitV", "Identity")
+
+
+@dataclasses.dataclass(frozen=True)
+class RecoveredColumn:
+    """A column of a model.
+
+    Attributes:
+        column: the column, of `tf.feature_column`.
+        tensor: what it returns in the graph: its values, or of a linear model its weights' sum.
+        variable: name of its variable, or None.
+    """
+
+    column: Any
+    tensor: str
+    variable: str | None
 
 
 class Combination(NamedTuple):
@@ -109,7 +124,7 @@ class ColumnReader:
         if node.op == "Sum" and graph.node(inputs[0]).op == "OneHot":
             node = graph.node(inputs[0])
             ids, depth = graph.inputs(node)[:2]
-            return fc.indicator_column(self._ids.read(ids, self._size(depth)))
+            return fc.indicator_column(self._of_size(ids, self._size(depth)))
         if node.op == "OneHot":
             return self._ids.read(inputs[0], None)  # a bucketized column
         if node.op in ("ScatterNd", "SparseToDense"):
@@ -161,11 +176,22 @@ class ColumnReader:
 
     def looked_up(self, lookup: TableLookup) -> tuple[Any, Combination]:
         """Returns the categorical column of a lookup, and how its rows are combined."""
-        column = self._ids.read(lookup.ids, self.variables[lookup.variable].shape[0])
+        rows = self.variables[lookup.variable].shape[0]
+        column = self._of_size(lookup.ids, rows)
         combination = self._combination(lookup.node)
         if combination.weights is not None:
             column = fc.weighted_categorical_column(column, combination.weights)
         return column, combination
+
+    def _of_size(self, ids: str, size: int) -> Any:
+        """Returns the categorical column of ids, which must have as many as there is room for."""
+        column = self._ids.read(ids, size)
+        if column.num_buckets != size:
+            raise UnknownPartError(
+                f"{ids}: ids from 0 to {size - 1}, of which the graph computes those below "
+                f"{column.num_buckets} from {column.name!r}: no column of a feature does so"
+            )
+        return column
 
     def _size(self, tensor: str) -> int:
         value = self._graph.constant(tensor)
@@ -234,7 +260,10 @@ class ColumnReader:
         for node in self._after(lookup.name):
             if node.op == _PRODUCT:
                 return self._of_product(node, max_norm)
-            if node.op in _SELECTIONS and graph.node(graph.inputs(node)[1]).op == "ZerosLike":
+            if (
+                node.op in categorical.SELECTIONS
+                and graph.node(graph.inputs(node)[1]).op == "ZerosLike"
+            ):
                 selected = node
             if node.op in _SEGMENTS:
                 return Combination(_SEGMENTS[node.op], None, max_norm, node.name)
@@ -262,7 +291,7 @@ class ColumnReader:
         graph = self._graph
         values = graph.inputs(node)[1]
         masked = graph.node(values)
-        if masked.op in _SELECTIONS:  # 0 for weights of ids that are dropped
+        if masked.op in categorical.SELECTIONS:  # 0 for weights of ids that are dropped
             values = graph.inputs(masked)[1]
         is_weighted = graph.node(values).op not in ("Cast", "Fill", "OnesLike")
         weights = self._weights(values) if is_weighted else None

@@ -7,7 +7,7 @@ import argparse
 
 from estimator_spec import saved_models
 from estimator_spec.core.common import command_line, own_files
-from estimator_spec.saved_models import estimator_source, files, page, text
+from estimator_spec.saved_models import estimator_source, page, text
 from estimator_spec.saved_models.dead_ops import commands as dead_ops
 
 
@@ -25,8 +25,7 @@ def _show(options: argparse.Namespace) -> tuple[str, int]:
     if options.html is not None:
         page.make_page(model).write(options.html)
         return f"written: {options.html}", 1 if model.unknown else 0
-    dead = dead_ops.summary(files.load(options.model).meta_graph(options.tag))
-    return text.describe(model) + dead, 1 if model.unknown else 0
+    return text.describe(model), 1 if model.unknown else 0
 
 
 def _estimator(options: argparse.Namespace) -> tuple[str, int]:

@@ -9,11 +9,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.canned import input_layer
 from estimator_spec.convert.keras_columns.expressions import Name, call, render
+from estimator_spec.heads.feature_columns import scope_name
 from estimator_spec.saved_models.column_source import ColumnWriter, table_of
+from estimator_spec.saved_models.columns import RecoveredColumn
 from estimator_spec.saved_models.graph import UnknownPartError
-from estimator_spec.saved_models.recovery import RecoveredColumn, RecoveredModel
+from estimator_spec.saved_models.recovery import RecoveredModel
 from estimator_spec.saved_models.text import NOT_STORED, feature_source
+from tpu_columns import tables
 
 _PROGRAM = '''\
 """Trains on the {kind} of a SavedModel: --help says how.
@@ -37,14 +41,17 @@ SAVED_MODEL = {directory}
 VARIABLES = os.path.join(SAVED_MODEL, "variables", "variables")
 FEATURES = {features}
 LABEL = {label}
-
+{names}
 
 def make_estimator(model_dir=None):
-    """Returns the estimator; its first training begins with the SavedModel's variables."""
-    with tf.Graph().as_default():  # where shared embeddings can be made
-{columns}
-    names = "|".join(re.escape(name) for name, _ in tf.train.list_variables(VARIABLES))
-    warm_start = estimator_spec.WarmStartSettings(VARIABLES, [rf"({{names}})(/part_\\d+)?:0"])
+    """Returns the estimator; its first training begins with all variables of the SavedModel."""
+{columns}    names = [name for name, _ in tf.train.list_variables(VARIABLES)]
+    warm_start = estimator_spec.WarmStartSettings(
+        VARIABLES,
+        [rf"({{'|'.join(map(re.escape, names))}})(/part_\\d+)?:0"],
+        # One of them that the model lacks is an error.
+        var_name_to_prev_var_name={{name: name for name in names}},
+    )
     return {estimator}
 
 
@@ -53,7 +60,8 @@ def input_fn(files, label, batch_size=128):
 
     def parse(examples):
         features = tf.io.parse_example(examples, {{**FEATURES, label: LABEL}})
-        return features, features.pop(label)
+        labels = features.pop(label)
+        return {made_features}, labels
 
     paths = tf.data.Dataset.list_files(files)
     return tf.data.TFRecordDataset(paths).shuffle(10_000).repeat().batch(batch_size).map(parse)
@@ -69,6 +77,8 @@ if __name__ == "__main__":
     estimator = make_estimator(arguments.model_dir)
     estimator.train(lambda: input_fn(arguments.data, arguments.label), steps=arguments.steps)
 '''
+_NAMES = "  # in tf.Examples, of features that the model knows by others\n"
+_RENAMED = "{**features, **{key: features[name] for key, name in NAMES.items()}}"
 _V1 = "from estimator_spec.canned import v1\n"
 _WIDTH = 100
 
@@ -83,6 +93,7 @@ def write_program(model: RecoveredModel) -> str:
         UnknownPartError: something wasn't recovered.
     """
     _ = model.canned_model  # which raises the error
+    _check_tables(model)
     writer = ColumnWriter(lambda path: _path(path, model))
     lines, arguments = [], {}
     for name, columns in (("linear", model.linear), ("deep", model.deep)):
@@ -90,9 +101,19 @@ def write_program(model: RecoveredModel) -> str:
             text = render(_expressions(writer, columns), 2, len(f"{name} = "), width=_WIDTH)
             lines.append(f"        {name} = {text}")
             arguments[name] = Name(name)
+    if lines:
+        lines.insert(0, "    with tf.Graph().as_default():  # where shared embeddings can be made")
     package = "v1" if model.generation == 1 else "estimator_spec"
-    constructor = f"{package}.{_class_name(model)}"
-    estimator = call(constructor, **_arguments(model, arguments))
+    name, given = f"{package}.{_class_name(model)}", _arguments(model, arguments)
+    started = {"model_dir": Name("model_dir"), "warm_start_from": Name("warm_start")}
+    if model.is_baseline:  # whose class has no warm start, as in TensorFlow
+        model_fn = Name(f"{render(call(name, **given), width=_WIDTH)}.model_fn")
+        estimator = call("estimator_spec.Estimator", model_fn, **started)
+    else:
+        estimator = call(name, **given, **started)
+    names = {key: each.source for key, each in model.features.items() if each.source}
+    if not model.parsing_spec:
+        names = {}
     return _PROGRAM.format(
         kind=_class_name(model),
         not_stored=NOT_STORED,
@@ -100,9 +121,24 @@ def write_program(model: RecoveredModel) -> str:
         directory=render(os.path.dirname(os.path.abspath(model.path))),
         features=render(_features(model), before=len("FEATURES = "), width=_WIDTH),
         label=render(_label(model), width=_WIDTH),
-        columns="\n".join(lines) or "        pass",
+        names=f"NAMES = {render(names, before=8, width=_WIDTH)}{_NAMES}" if names else "",
+        made_features=_RENAMED if names else "features",
+        columns="".join(f"{line}\n" for line in lines),
         estimator=render(estimator, 1, len("return "), width=_WIDTH),
     )
+
+
+def _check_tables(model: RecoveredModel) -> None:
+    """Checks that the estimator calls the tables of embedding columns as the SavedModel does."""
+    for each in model.deep or ():
+        if each.variable is None or table_of(each.column) is not None:
+            continue
+        name = f"dnn/{input_layer.SCOPE}/{input_layer.LAYER}/{scope_name(each.column)}"
+        if each.variable != f"{name}/{tables.WEIGHTS}":
+            raise UnknownPartError(
+                f"{model.path}: no estimator restores {each.variable}, which it would call "
+                f"{name}/{tables.WEIGHTS}. Load it in a model_fn of your own."
+            )
 
 
 def _class_name(model: RecoveredModel) -> str:
@@ -132,8 +168,6 @@ def _arguments(model: RecoveredModel, columns: Mapping[str, Any]) -> dict[str, A
             found[f"{prefix}activation_fn"] = name and Name(name)
         if layers.batch_norm:
             found["batch_norm"] = True
-    found["model_dir"] = Name("model_dir")
-    found["warm_start_from"] = Name("warm_start")
     return found
 
 
@@ -156,7 +190,7 @@ def _expressions(writer: ColumnWriter, columns: Sequence[RecoveredColumn]) -> li
 def _features(model: RecoveredModel) -> dict[str, Any]:
     """Returns how tf.Examples are parsed: as in the SavedModel, or as the columns say."""
     if model.parsing_spec:
-        return {key: feature_source(model.features[key]) for key in model.parsing_spec}
+        return {key: feature_source(each) for key, each in model.parsed_features.items()}
     found = {}
     for key, feature in sorted(model.features.items()):
         if feature.is_sparse or feature.shape is None or feature.dtype == tf.string:
@@ -177,7 +211,11 @@ def _stored(dtype: Any) -> str:
 def _label(model: RecoveredModel) -> Any:
     head = model.heads[0]
     if len(model.heads) > 1:
-        raise UnknownPartError(f"{model.path}: labels of a MultiHead, which one key can't hold")
+        names = ", ".join(head.name for head in model.heads)
+        raise UnknownPartError(
+            f"{model.path} has a MultiHead of {names}; programs are written for one head, whose "
+            "label is one feature. `saved-model show` prints the source text of columns and heads."
+        )
     size = head.logits_dimension
     if head.kind in ("BinaryClassHead", "MultiClassHead"):
         dtype, size = ("tf.int64" if head.labels is None else "tf.string"), 1

@@ -52,8 +52,10 @@ class ExportedModel:
         self.canned_model = model.canned_model
         meta = file.meta_graph(tag)
         self._tags = list(meta.meta_info_def.tags)
-        self._signature = head_recovery.prediction_signature(NodeGraph(file, meta))
-        self._infos = meta.signature_def[self._signature.name]
+        graph = NodeGraph(file, meta)
+        signature = head_recovery.prediction_signature(graph)
+        self._outputs = head_recovery.outputs_of(graph, signature, model.heads)
+        self._inputs = meta.signature_def[signature.name].inputs
 
     def predict(
         self, input_fn: Callable[[], Any], **ignored: Any
@@ -62,30 +64,39 @@ class ExportedModel:
         with tf.Graph().as_default() as graph, tf1.Session() as session:
             tf1.saved_model.load(session, self._tags, self.model_dir)
             features = tf1.data.make_one_shot_iterator(input_fn()).get_next()
-            wanted = {key: info.name for key, info in self._infos.outputs.items()}
             while True:
                 try:
                     values = session.run(features)
                 except tf.errors.OutOfRangeError:
                     return
-                yield session.run(wanted, self._feed(values, graph))
+                found = session.run(self._outputs, self._feed(values, graph))
+                yield {key: self._shaped(key, value) for key, value in found.items()}
+
+    def _shaped(self, key: str, value: np.ndarray) -> np.ndarray:
+        """Returns an output in the shape that heads give it: [batch, size]."""
+        is_renamed = any(head.output == key for head in self._model.heads)
+        return value.reshape(len(value), -1) if is_renamed else value
 
     def _feed(self, features: Mapping[str, Any], graph: tf.Graph) -> dict[str, Any]:
         """Returns what is fed for features, by the names of tensors."""
         feed: dict[str, Any] = {}
-        for key, info in self._infos.inputs.items():
+        given = {
+            feature.fed_as: features[key]
+            for key, feature in self._model.features.items()
+            if key in features
+        }
+        for key, info in self._inputs.items():
             if info.WhichOneof("encoding") == "coo_sparse":
-                value = features[key]
+                value = given[key]
                 names = info.coo_sparse
                 feed[names.indices_tensor_name] = value.indices
                 feed[names.values_tensor_name] = value.values
                 feed[names.dense_shape_tensor_name] = value.dense_shape
-            elif key in features and not self._model.parsing_spec:
+            elif key in given and not self._model.parsing_spec:
                 shape = graph.get_tensor_by_name(info.name).shape
-                value = features[key]
-                feed[info.name] = value.reshape(-1) if shape.rank == 1 else value
+                feed[info.name] = given[key].reshape(-1) if shape.rank == 1 else given[key]
             else:
-                feed[info.name] = serialize(features)
+                feed[info.name] = serialize(given)
         return feed
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import math
@@ -31,12 +30,13 @@ class GraphFeature:
     """A feature that enters a graph.
 
     Attributes:
-        key: its key.
+        key: its key, as the columns have it.
         dtype: its `tf.DType`.
         shape: shape without the batch; None of a sparse one, or if it is unknown.
         default: of a parsed one, an array, or None.
         is_sparse: whether it is a SparseTensor.
         is_parsed: whether the graph parses it from a tf.Example.
+        source: name of the signature's input, or its key in tf.Examples; '' if that is `key`.
     """
 
     key: str
@@ -45,6 +45,12 @@ class GraphFeature:
     default: np.ndarray | None = None
     is_sparse: bool = False
     is_parsed: bool = False
+    source: str = ""
+
+    @property
+    def fed_as(self) -> str:
+        """Name of the signature's input that it is fed as, or its key in tf.Examples."""
+        return self.source or self.key
 
 
 class StoredTensor(NamedTuple):
@@ -103,7 +109,7 @@ class NodeGraph:
 
     Attributes:
         nodes: NodeDefs by name.
-        users: names of the nodes that read a node, by its name.
+        users: nodes that read a node, by its name.
         signatures: signatures by name.
         variables: the nodes that are variables, by name.
         features: features by the tensor that holds them; of sparse ones their values.
@@ -112,10 +118,10 @@ class NodeGraph:
     def __init__(self, file: GraphFile, meta: Any) -> None:
         self._file, self._meta = file, meta
         self.nodes: dict[str, Any] = {node.name: node for node in meta.graph_def.node}
-        self.users: dict[str, list[str]] = collections.defaultdict(list)
-        for node in meta.graph_def.node:
+        self.users: dict[str, list[Any]] = {}
+        for node in self.nodes.values():
             for name in dict.fromkeys(map(node_name, node.input)):
-                self.users[name].append(node.name)
+                self.users.setdefault(name, []).append(node)
         self.signatures = {
             name: GraphSignature(
                 name, found.method_name, _stored(found.inputs), _stored(found.outputs)
@@ -153,8 +159,7 @@ class NodeGraph:
 
     def readers(self, name: str) -> Iterator[Any]:
         """Yields the nodes that read a node."""
-        for user in self.users.get(name, ()):
-            yield self.nodes[user]
+        yield from self.users.get(name, ())
 
     def follow(self, tensor: str, places: Mapping[str, int]) -> str:
         """Returns the tensor that ops like Reshape got a tensor's values from.

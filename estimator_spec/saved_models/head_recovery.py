@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import tensorflow as tf
 
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.first_generation import (
@@ -34,6 +36,16 @@ from estimator_spec.saved_models.graph import (
 _PASSED = dict.fromkeys(("Identity", "Reshape", "ExpandDims", "Squeeze", "Cast"), 0)
 _LAYERS = ("MatMul", "BiasAdd", "AddN", "AddV2", "Add")
 _LOGITS = (*_LAYERS, "StridedSlice", "Slice", "Split", "SplitV")
+_BIASES = ("dnn/logits/bias", "linear/linear_model/bias_weights", "baseline/bias")
+_READS = dict.fromkeys(("Identity", "ReadVariableOp", "ConcatV2", "Reshape"), 0)
+_SUMS = ("Add", "AddV2", "AddN")
+# What predictions are computed of logits by, and the heads that do so; the first one counts.
+_OF_LOGITS = {
+    "Softmax": "MultiClassHead",
+    "Sigmoid": "LogisticRegressionHead",
+    "Exp": "PoissonRegressionHead",
+    "": "RegressionHead",
+}
 _BASELINE = "baseline/"  # whose logits are a product of ones and the bias
 
 
@@ -46,6 +58,7 @@ class RecoveredHead(NamedTuple):
         labels: labels of the classes, or None if they are numbers.
         name: its name among several, else ''.
         logits: the tensor of its logits, or of predictions made of them.
+        output: what heads call that tensor, if the signature gives its outputs other names.
     """
 
     kind: str
@@ -53,6 +66,7 @@ class RecoveredHead(NamedTuple):
     labels: tuple[str, ...] | None
     name: str
     logits: str
+    output: str = ""
 
     def arguments(self) -> dict[str, Any]:
         """Returns the arguments of its class."""
@@ -114,11 +128,8 @@ def _of_loss(graph: NodeGraph) -> RecoveredHead:
     Raises:
         UnknownPartError: the loss is of no head.
     """
-    biases = ("dnn/logits/bias", "linear/linear_model/bias_weights", "baseline/bias")
-    name = next((each for each in graph.variables if whole_name(each) in biases), None)
-    if name is None:
-        raise UnknownPartError("no variable is the bias of logits")
-    size, ops = graph.variables[name].shape[0], {node.op for node in graph.nodes.values()}
+    name, size = _bias(graph)
+    ops = {node.op for node in graph.nodes.values()}
     losses = [each for each in graph.nodes if not each.startswith(("gradients", "training"))]
     kinds = {
         "MultiClassHead": "SparseSoftmaxCrossEntropyWithLogits" in ops,
@@ -141,6 +152,32 @@ def _of_loss(graph: NodeGraph) -> RecoveredHead:
             if words is not None and words.dtype == object:
                 labels = tuple(word.decode() for word in words.tolist())
     return RecoveredHead(kind, size, labels, "", name)
+
+
+def _bias(graph: NodeGraph) -> tuple[str, int]:
+    """Returns the name of the variable that is the logits' bias, and its size."""
+    for name, variable in graph.variables.items():
+        if whole_name(name) in _BIASES:
+            return name, int(variable.shape[0])
+    raise UnknownPartError("no variable is the bias of logits")
+
+
+def outputs_of(graph: NodeGraph, signature: GraphSignature, heads: Any) -> dict[str, str]:
+    """Returns the tensors of a signature's predictions, by the names that heads give them.
+
+    Outputs that pass a feature on aren't among them.
+
+    Args:
+        graph: the graph.
+        signature: that of its predictions.
+        heads: what `recover` found.
+    """
+    named = {head.output: head.logits for head in heads if head.output}
+    return named or {
+        key: info.tensor
+        for key, info in signature.outputs.items()
+        if graph.follow(info.tensor, _PASSED) not in graph.features
+    }
 
 
 def prediction_signature(graph: NodeGraph) -> GraphSignature:
@@ -178,9 +215,8 @@ class _HeadReader:
             return RecoveredHead(kind, _size(values), None, name, values.tensor)
         scores = outputs.get("probabilities") or outputs.get("scores")
         if scores is None:
-            names = ", ".join(sorted(outputs))
-            raise UnknownPartError(f"no head of a canned estimator has the outputs {names}")
-        labels = self._labels(outputs)
+            return self._read_by_ops(name, outputs)
+        labels = self._labels(outputs, ("all_classes", "classes"))
         op = graph.node(graph.follow(scores.tensor, _PASSED)).op
         size = _size(scores)
         if op == "Sigmoid":
@@ -190,6 +226,41 @@ class _HeadReader:
         if self._is_binary(outputs, scores):
             return RecoveredHead("BinaryClassHead", 1, labels, name, scores.tensor)
         return RecoveredHead("MultiClassHead", size, labels, name, scores.tensor)
+
+    def _read_by_ops(self, name: str, outputs: Mapping[str, StoredTensor]) -> RecoveredHead:
+        """Returns the head of outputs with names of a program's own, such as BigQuery ML's."""
+        graph, size = self._graph, _bias(self._graph)[1]
+        made: dict[str, StoredTensor] = {}
+        for info in outputs.values():
+            node = graph.node(graph.follow(info.tensor, _PASSED))
+            below = graph.inputs(node)[0] if node.op in _OF_LOGITS else info.tensor
+            if self._is_logits(below):
+                made.setdefault(node.op if node.op in _OF_LOGITS else "", info)
+        for op, kind in _OF_LOGITS.items():
+            if op not in made:
+                continue
+            tensor, output, labels = made[op].tensor, "predictions", None
+            if op == "Softmax":
+                kind, output = "BinaryClassHead" if size == 1 else kind, "probabilities"
+                texts = [key for key, info in outputs.items() if info.dtype == tf.string]
+                labels = self._labels(outputs, texts)
+            return RecoveredHead(kind, size, labels, name, tensor, output)
+        names = ", ".join(f"{key} ({info.tensor})" for key, info in sorted(outputs.items()))
+        raise UnknownPartError(f"no head of a canned estimator has the outputs {names}")
+
+    def _is_logits(self, tensor: str) -> bool:
+        """Returns whether a tensor is the sum of the parts' logits, or 0 beside them."""
+        graph = self._graph
+        node = graph.node(graph.follow(tensor, _PASSED))
+        inputs = graph.inputs(node)
+        if node.op == "ConcatV2":  # (0, logit) of two classes
+            return self._is_logits(inputs[1])
+        if node.op in _SUMS:
+            return all(map(self._is_logits, inputs))
+        if node.op != "BiasAdd":
+            return False
+        bias = graph.node(graph.follow(inputs[1], _READS)).name
+        return whole_name(bias) in _BIASES
 
     def _is_binary(self, outputs: Mapping[str, StoredTensor], scores: StoredTensor) -> bool:
         """Returns whether there is one logit: the probabilities are of (0, logit)."""
@@ -213,10 +284,17 @@ class _HeadReader:
                 return int(tensor.partition(":")[2] or 0)
         raise UnknownPartError(f"{head.logits}: which logits {head.name!r} has isn't found")
 
-    def _labels(self, outputs: Mapping[str, StoredTensor]) -> tuple[str, ...] | None:
-        """Returns the labels of classes; None if they are the numbers from 0."""
+    def _labels(
+        self, outputs: Mapping[str, StoredTensor], keys: Sequence[str]
+    ) -> tuple[str, ...] | None:
+        """Returns the labels of classes; None if they are the numbers from 0.
+
+        Args:
+            outputs: outputs of the head.
+            keys: those with labels.
+        """
         graph = self._graph
-        for key in ("all_classes", "classes"):
+        for key in keys:
             if key not in outputs:
                 continue
             for tensor in walk_up(graph, outputs[key].tensor, self._is_layer):

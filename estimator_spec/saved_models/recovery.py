@@ -15,8 +15,8 @@ import tensorflow as tf
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from estimator_spec.heads.feature_columns import scope_name
-from estimator_spec.saved_models import files, head_recovery, layer_recovery
-from estimator_spec.saved_models.columns import ColumnReader
+from estimator_spec.saved_models import feature_names, files, head_recovery, layer_recovery
+from estimator_spec.saved_models.columns import ColumnReader, RecoveredColumn
 from estimator_spec.saved_models.dead_ops import verdicts
 from estimator_spec.saved_models.graph import (
     GraphFeature,
@@ -32,22 +32,8 @@ from tpu_columns import log_messages
 fc = tf.feature_column
 fc1 = tf.compat.v1.feature_column
 
-_WEIGHTS = re.compile(r"linear/linear_model/(?:.+/)?([^/]+)/weights")
 
-
-@dataclasses.dataclass(frozen=True)
-class RecoveredColumn:
-    """A column of a model.
-
-    Attributes:
-        column: the column, of `tf.feature_column`.
-        tensor: what it returns in the graph: its values, or of a linear model its weights' sum.
-        variable: name of its variable, or None.
-    """
-
-    column: Any
-    tensor: str
-    variable: str | None
+_Columns = tuple[RecoveredColumn, ...] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,15 +76,19 @@ class RecoveredModel:
     def parsing_spec(self) -> dict[str, Any]:
         """The argument of `tf.io.parse_example`; empty if the graph parses no tf.Examples."""
         found: dict[str, Any] = {}
-        for key, feature in sorted(self.features.items()):
-            if not feature.is_parsed:
-                continue
+        for feature in self.parsed_features.values():
             if feature.is_sparse:
-                found[key] = tf.io.VarLenFeature(feature.dtype)
+                found[feature.fed_as] = tf.io.VarLenFeature(feature.dtype)
             else:
                 default = None if feature.default is None else feature.default.tolist()
-                found[key] = tf.io.FixedLenFeature(feature.shape, feature.dtype, default)
+                found[feature.fed_as] = tf.io.FixedLenFeature(feature.shape, feature.dtype, default)
         return found
+
+    @property
+    def parsed_features(self) -> dict[str, GraphFeature]:
+        """The features that the graph parses, by their keys in tf.Examples."""
+        parsed = [feature for feature in self.features.values() if feature.is_parsed]
+        return {each.fed_as: each for each in sorted(parsed, key=lambda each: each.fed_as)}
 
     @functools.cached_property
     def canned_model(self) -> CannedModel:
@@ -153,30 +143,34 @@ class _Recovery:
         self._graph = NodeGraph(file, meta)
         self._columns = ColumnReader(self._graph)
         self._unknown: list[str] = []
+        # Pairs of a key of a column, and that of the graph's input.
+        self._own_keys: list[tuple[str, str]] = []
 
     def model(self) -> RecoveredModel:
         """Returns all that is recovered."""
         graph, columns = self._graph, self._columns
         layers = self._try("the hidden layers", layer_recovery.recover, graph, columns)
         is_baseline = "baseline/bias" in columns.variables
+        version = self._meta.meta_info_def.tensorflow_version
+        is_first = version.startswith("1.") or any("/part_" in name for name in graph.variables)
+        generation = 1 if is_first else 2
         linear, combiner = self._linear()
         deep = None if layers is None else self._deep(layers)
+        linear, deep = self._with_own_keys(linear, deep, generation)
+        self._check_variables(linear, deep, layers)
         heads: tuple[RecoveredHead, ...] = ()
         if linear is not None or is_baseline or any("dnn/" in name for name in columns.variables):
             heads = self._try("the head", head_recovery.recover, graph) or ()
         else:
             self._unknown.append(self._other_model())
-        version = self._meta.meta_info_def.tensorflow_version
         index = os.path.join(self._file.directory, "variables", "variables.index")
         if self._file.is_saved_model and graph.variables and not tf.io.gfile.exists(index):
             self._unknown.append(f"the values of variables: {index} is missing")
-        ops = {node.op for place in files.graphs_of(self._meta) for node in place.nodes}
-        is_first = version.startswith("1.") or any("/part_" in name for name in graph.variables)
         return RecoveredModel(
             self._file.path,
             version,
             graph.signatures,
-            {feature.key: feature for feature in graph.features.values()},
+            self._features(),
             columns.variables,
             linear,
             deep,
@@ -184,10 +178,34 @@ class _Recovery:
             is_baseline,
             combiner,
             heads,
-            1 if is_first else 2,
-            tuple(sorted(op for op in ops if verdicts.find(op) is not None)),
+            generation,
+            tuple(verdicts.find_ops(self._meta)),
             tuple(self._unknown),
         )
+
+    def _check_variables(
+        self, linear: _Columns, deep: _Columns, layers: RecoveredLayers | None
+    ) -> None:
+        """Adds variables of a served model to `unknown` that nothing recovered has."""
+        parts = {"linear": linear is not None, "dnn": layers is not None}
+        is_canned = linear is not None or any("dnn/" in name for name in self._columns.variables)
+        is_served = files.SERVING in self._meta.meta_info_def.tags
+        if self._unknown or not is_canned or not is_served:
+            return
+        columns = {each.variable for each in (*(linear or ()), *(deep or ()))}
+        found = [
+            name
+            for name, variable in self._columns.variables.items()
+            if variable.dtype.is_floating
+            and name not in columns
+            and not any(parts.get(part, True) and rule.fullmatch(name) for part, rule in _OWN)
+        ]
+        if found:
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            self._unknown.append(
+                f"{', '.join(found[:3])}{more}: variables of no column, layer or head that "
+                "canned estimators have"
+            )
 
     def _try(self, what: str, function: Any, *arguments: Any) -> Any:
         """Calls a function; what it doesn't know becomes an entry of `unknown`."""
@@ -209,19 +227,53 @@ class _Recovery:
 
     def _deep(self, layers: RecoveredLayers) -> tuple[RecoveredColumn, ...]:
         columns = self._columns
-        uses: dict[str, list[Any]] = {}
         found = []
         for tensor in layers.inputs:
             column = self._try(tensor, columns.dense, tensor)
             if column is None:
                 continue
-            variable = None
-            if hasattr(column, "combiner"):
-                lookup = columns.lookup_below(tensor)
-                if lookup is not None:
-                    variable = lookup.variable
-                    uses.setdefault(variable, []).append(column)
+            lookup = columns.lookup_below(tensor) if hasattr(column, "combiner") else None
+            variable = None if lookup is None else lookup.variable
             found.append(RecoveredColumn(column, tensor, variable))
+        return tuple(found)
+
+    def _with_own_keys(
+        self, linear: _Columns, deep: _Columns, generation: int
+    ) -> tuple[_Columns, _Columns]:
+        """Returns the columns with the keys that the model had; those of shared tables share one.
+
+        Where a receiver gave inputs other names, the scopes of the columns tell their keys.
+        """
+        found = [*(linear or ()), *(deep or ())]
+        for place, keys in enumerate(feature_names.own_keys(found, generation)):
+            column = found[place].column
+            self._own_keys += [(keys.get(key, key), key) for key in column.parse_example_spec]
+            if keys:
+                column = feature_names.rename(column, keys)
+                found[place] = dataclasses.replace(found[place], column=column)
+        count = len(linear or ())
+        own_linear = None if linear is None else tuple(found[:count])
+        own_deep = None if deep is None else self._with_shared_tables(found[count:])
+        self._unknown += feature_names.misfits(own_linear or (), own_deep or ())
+        return own_linear, own_deep
+
+    def _features(self) -> dict[str, GraphFeature]:
+        """Returns the features by the columns' keys; those of no column by those of the graph."""
+        features = {feature.key: feature for feature in self._graph.features.values()}
+        found = {
+            own: dataclasses.replace(features[key], key=own, source=key if own != key else "")
+            for own, key in self._own_keys
+            if key in features
+        }
+        used = {key for _, key in self._own_keys}
+        return {**{key: each for key, each in features.items() if key not in used}, **found}
+
+    def _with_shared_tables(self, found: list[RecoveredColumn]) -> tuple[RecoveredColumn, ...]:
+        """Returns the columns of a deep part; those that look up one variable share it."""
+        uses: dict[str, list[Any]] = {}
+        for each in found:
+            if each.variable is not None:
+                uses.setdefault(each.variable, []).append(each.column)
         for variable, group in uses.items():
             name = _shared_name(variable, group)
             if name is not None:
@@ -250,7 +302,7 @@ class _Recovery:
         found, seen = [], False
         combiners: dict[str | None, str] = {}
         for name in self._columns.variables:
-            if _WEIGHTS.fullmatch(name):
+            if feature_names.WEIGHTS.fullmatch(name):
                 seen = True
                 column = self._try(name, self._linear_column, name)
                 if column is not None:
@@ -307,6 +359,13 @@ _TABLE_INPUTS = {
     "SparseTensorDenseMatMul": 3,
     **dict.fromkeys(("ResourceGather", "GatherV2", "Gather"), 0),
 }
+# Variables of a part besides those of its columns.
+_OWN = (
+    ("linear", re.compile(r"linear/linear_model/(bias_weights|.*embedding.*)")),
+    ("dnn", re.compile(r"dnn/(hiddenlayer_\d+|logits)/(kernel|bias)")),
+    ("dnn", re.compile(r"dnn/.*batchnorm_\d+/(gamma|beta|moving_mean|moving_variance)")),
+    ("baseline", re.compile(r"baseline/bias")),
+)
 _IN_FUNCTIONS = "a model of Keras, or of tf.saved_model.save, in functions"
 # Models that have their own ops.
 _OTHER_MODELS = {

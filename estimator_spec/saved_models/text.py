@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from estimator_spec.convert.keras_columns.expressions import Name, call, render
 from estimator_spec.core.common.terminal import format_table
 from estimator_spec.saved_models.column_source import ColumnWriter, table_of
+from estimator_spec.saved_models.columns import RecoveredColumn
 from estimator_spec.saved_models.graph import GraphFeature, GraphSignature, StoredTensor
-from estimator_spec.saved_models.recovery import RecoveredColumn, RecoveredModel
+from estimator_spec.saved_models.recovery import RecoveredModel
 
 NOT_STORED = (
     "optimizers and their slots, dropout, weight_column, the reduction of losses, initializers, "
@@ -30,7 +33,7 @@ def _lines(model: RecoveredModel) -> Iterator[str]:
         yield from (f"  {line}" for line in signature_lines(signature))
     if model.parsing_spec:
         yield "\ntf.Examples are parsed by"
-        spec = {key: feature_source(model.features[key]) for key in model.parsing_spec}
+        spec = {key: feature_source(each) for key, each in model.parsed_features.items()}
         yield render(spec, width=100)
     for title, columns in (("linear", model.linear), ("deep", model.deep)):
         if columns is not None:
@@ -43,8 +46,8 @@ def _lines(model: RecoveredModel) -> Iterator[str]:
     yield from (f"\nhead: {head_text(head)}" for head in model.heads)
     yield f"\n{format_table(('variable', 'what', 'bytes'), variable_rows(model))}"
     if model.dead_ops:
-        yield f"\nops that this TensorFlow can't run: {', '.join(model.dead_ops)}"
-        yield "  `saved-model check` says more about them"
+        yield f"\nops that TensorFlow {tf.__version__} can't run: {', '.join(model.dead_ops)}"
+        yield "  `saved-model check` says what can be done"
     yield f"\nnot in a SavedModel: {NOT_STORED}"
     yield from _unknown(model.unknown)
 

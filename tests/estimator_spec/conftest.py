@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_spec
-from estimator_spec import experimental, export
+from estimator_spec import export
 from estimator_spec.core.run_config import run_config
 from estimator_spec.core.user_functions import arrays
 
@@ -96,7 +96,7 @@ def _names_of(estimator, config, inputs_room, export_room, experimental_room):
     )
 
 
-_OURS = _names_of(estimator_spec, run_config, arrays, export, experimental)
+_OURS = _names_of(estimator_spec, run_config, arrays, export, estimator_spec)
 _APIS = ["ours"]
 if hasattr(tf1, "estimator"):
     _APIS.append(pytest.param("reference", marks=pytest.mark.reference))

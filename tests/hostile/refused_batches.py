@@ -39,7 +39,7 @@ def _weighted(weights, kind=heads.BinaryClassHead):
 REFUSALS = [
     *each("binary label", [[[-1], [1]]], _binary, "Labels must be >= 0"),
     *each("label", [[[2], [1]], [[NAN], [1.0]]], _binary, "Labels must be <= 2 - 1 (1)"),
-    *each("label of TF1", [[[2], [1]]], _binary_of_tf1, "must be <= 2 - 1 (1)"),
+    *each("label of TF1", [[[2], [1]]], _binary_of_tf1, "Labels must <= 2 - 1 (1)"),
     *each("class", [[[3], [1]]], _of_three, "Labels must be <= 3 - 1 (2)"),
     *each("class", [[[-1], [1]]], _of_three, "Labels must be >= 0"),
     *each(

@@ -22,7 +22,7 @@ PACKAGE = "tensorflow_estimator"
 
 
 def install(test: Path) -> None:
-    """Puts the removed names back, as `run --cpu auto` does, and the helpers of a test file."""
+    """Puts the removed names back, as `run --cpu replicas` does, and the helpers of a test file."""
     from estimator_spec.core.common import legacy_keras, quiet_start
 
     quiet_start.import_tensorflow()
@@ -30,7 +30,7 @@ def install(test: Path) -> None:
     from estimator_spec.core.run_config import host_fallback
 
     # As `run` will do: the same installation again changes nothing.
-    host_fallback.choose_host(host_fallback.Host("auto"))
+    host_fallback.choose_host(host_fallback.Host.REPLICAS)
     legacy_keras.select_legacy_keras()
     legacy.install(replace=True)
     from_helpers = types.ModuleType(f"{PACKAGE}.python.estimator.hooks.fake_summary_writer")

@@ -7,7 +7,7 @@
     python tests/reference_suites/suites.py CHECKOUT --results DIR   keeps outcomes in a directory
     python tests/reference_suites/suites.py CHECKOUT --write         makes the page of docs anew
 
-A file runs as by `python -m estimator_spec run --cpu auto FILE`, in a process of its own. The
+A file runs as by `python -m estimator_spec run --cpu replicas FILE`, in a process of its own. The
 command fails if a test fails that `expected_failures/` doesn't list, or if one passes that it does.
 With `--results DIR` a file whose outcomes are there isn't run again.
 """

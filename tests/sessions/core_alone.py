@@ -11,23 +11,8 @@ from pathlib import Path
 import nox
 
 from environments import QUIET, ROOT, build_kernels, install_for_tests
-from products import dependents, read_products
+from products import CORE_TESTS, TESTS_WITH_PRODUCTS, TOP, dependents, read_products
 
-# What the top of the package has beside folders; `export` and `run_config` only name the core's.
-TOP = ("__init__", "__main__", "export", "run_config")
-# Tests of the core that use a product to look at a result, or to write a program.
-WITH_PRODUCTS = (
-    *(f"checkpoints/test_{name}.py" for name in ("bundle", "damage", "index_file", "slots")),
-    *(f"cluster/test_{name}.py" for name in ("cluster_training", "faults", "models")),
-    "common/test_terminal.py",
-    *(
-        f"driver/test_{name}.py"
-        for name in (
-            *("core_gradients", "every_row", "in_memory_evaluation", "loop_programs", "on_a_tpu"),
-            *("predictor", "serving", "shards", "shared_tables", "stacked_tables"),
-        )
-    ),
-)
 SMOKE = """
 import importlib, pathlib, runpy, sys
 import estimator_spec
@@ -54,8 +39,7 @@ def core(session: nox.Session) -> None:
         with session.chdir(tree):
             census = ("examples/census/census.py", f"--model_dir={home}/census")
             session.run("python", *census, env=environment)
-            left_out = [f"--ignore=tests/estimator_spec/core/{name}" for name in WITH_PRODUCTS]
-            folders = ("tests/estimator_spec/core", "tests/tpu_columns")
+            left_out = [f"--ignore={path}" for path in TESTS_WITH_PRODUCTS]
             options = (
                 "-q",
                 "-n2",
@@ -66,7 +50,7 @@ def core(session: nox.Session) -> None:
                 "no:cacheprovider",
             )
             session.run(
-                *("python", "-m", "pytest", *options, *left_out, *folders, *session.posargs),
+                *("python", "-m", "pytest", *options, *left_out, *CORE_TESTS, *session.posargs),
                 env=environment,
             )
         for name in sorted(products):

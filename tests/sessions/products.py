@@ -8,6 +8,24 @@ from pathlib import Path
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
 
+# What the top of the package has beside folders; `export` and `run_config` only name the core's.
+TOP = ("__init__", "__main__", "export", "run_config")
+CORE_TESTS = ("tests/estimator_spec/core", "tests/tpu_columns")
+# Those that use a product to look at a result, or to write a program.
+_NAMES = {
+    "tests/estimator_spec/core/checkpoints": "bundle damage index_file slots",
+    "tests/estimator_spec/core/cluster": "cluster_training faults models network_faults",
+    "tests/estimator_spec/core/common": "terminal",
+    "tests/estimator_spec/core/driver": """
+        core_gradients every_row in_memory_evaluation loop_programs on_a_tpu predictor
+        replicas_for_a_tpu serving shards shared_tables stacked_tables
+    """,
+    "tests/tpu_columns": "invalid_ids",
+}
+TESTS_WITH_PRODUCTS = {
+    f"{folder}/test_{name}.py" for folder, names in _NAMES.items() for name in names.split()
+}
+
 
 def read_products() -> dict[str, set[str]]:
     """Returns the products that each product imports; 'legacy/doctor' is one inside of a folder."""

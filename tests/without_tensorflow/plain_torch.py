@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,14 @@ from typing import Any
 
 import numpy as np
 
+SHAPES = ((5, 1), (5, 4), (5, 0), (0, 2), (3, 2, 4))
+REGULARIZED = {
+    "l1_regularization_strength": 0.01,
+    "l2_regularization_strength": 0.1,
+    "l2_shrinkage_regularization_strength": 0.1,
+}
+OPTIONS = ({}, {"momentum": 0.5, "nesterov": True}, {"centered": True}, REGULARIZED)
+
 
 def use(load: Callable[[Path], Any], directory: Path) -> None:
     """Uses the program of a directory; `load` imports its check.py."""
@@ -20,6 +29,8 @@ def use(load: Callable[[Path], Any], directory: Path) -> None:
     values = check.recorded.CheckValues(check.recorded.HERE / "check.npz")
     numbers = values.contents["training"]["batches"][:4]
     check_module_names()
+    check_gradients(check.columns.layers)
+    check_updates(check.columns.optimizers)
     with tempfile.TemporaryDirectory() as folder:
         train_write_and_read(check, values, numbers, Path(folder))
         export(directory, Path(folder) / "model.onnx")
@@ -34,6 +45,68 @@ def check_module_names() -> None:
     own = {name for name in dir(nn.Module()) if not name.startswith("_")}
     missing = [name for name in own if f'"{name}"' not in text]
     assert not missing, f"{source.name} lacks {missing}"
+
+
+def check_gradients(layers: Any) -> None:
+    """Lookups and their gradients are those of plain operations, for any number of ids."""
+    import torch
+    from torch.nn import functional
+
+    torch.manual_seed(0)
+    for combiner, shape in itertools.product(("sum", "mean", "sqrtn"), SHAPES):
+        ids, weights = torch.randint(0, 9, shape), torch.rand(shape)
+        weights *= torch.rand(shape) > 0.3
+        if shape[-1] == 4:
+            weights[0] = torch.tensor([1.0, -1.0, 0.5, -0.5])  # their sum is 0
+        module = layers.WeightedEmbedding(9, 3, combiner).train()
+        torch.nn.init.normal_(module.weight)
+        table = module.weight.detach().clone().requires_grad_()
+        total = (functional.embedding(ids, table) * weights.unsqueeze(-1)).sum(-2)
+        powers = weights if combiner == "mean" else weights.square()
+        divisor = powers.sum(-1, keepdim=True).pow(1.0 if combiner == "mean" else 0.5)
+        is_zero = divisor == 0.0
+        mean = torch.where(is_zero, 0.0, total / torch.where(is_zero, 1.0, divisor))
+        expected = total if combiner == "sum" else mean
+        given = layers.BatchIds(ids, weights)
+        found = [module(given), module(given)]  # of a table that columns share
+        torch.testing.assert_close(found, [expected, expected])
+        factors = torch.rand(expected.shape)
+        sum((each * factors).sum() for each in found).backward()
+        (2 * (expected * factors).sum()).backward()
+        torch.testing.assert_close(module.weight.grad.to_dense(), table.grad)
+
+
+def check_updates(optimizers: Any) -> None:
+    """Rows of several tables, which are updated at once, change as a variable of them does."""
+    import torch
+
+    torch.manual_seed(0)
+    rows = [
+        torch.tensor([1, 4, 5]),
+        torch.tensor([3, 3, 7]),
+        torch.tensor([], dtype=torch.int64),
+    ]
+    kinds = [kind for kind in vars(optimizers).values() if getattr(kind, "slots", None)]
+    assert len(kinds) == 9
+    for kind, options in itertools.product(kinds, OPTIONS):
+        if not options.keys() - kind.numbers:
+            tables = [torch.nn.Parameter(torch.randn(8, width)) for width in (1, 4, 4)]
+            single = [torch.nn.Parameter(each.detach().clone()) for each in tables]
+            together = kind(tables, 0.1, **options)
+            alone = [kind([each], 0.1, **options) for each in single]
+            for _ in range(3):
+                for table, other, chosen in zip(tables, single, rows, strict=True):
+                    values = torch.randn(len(chosen), table.shape[1])
+                    table.grad = torch.sparse_coo_tensor(chosen[None], values, table.shape)
+                    other.grad = table.grad.to_dense()
+                before = [each.detach().clone() for each in single]
+                for rule in (together, *alone):
+                    rule.step()
+                if not together.changes_all_rows:
+                    for other, old, chosen in zip(single, before, rows, strict=True):
+                        left = [n for n in range(8) if n not in chosen]
+                        other.data[left] = old[left]
+            torch.testing.assert_close(tables, single, rtol=1e-6, atol=1e-7, msg=str(kind))
 
 
 def train_write_and_read(check: Any, values: Any, numbers: list[int], folder: Path) -> None:

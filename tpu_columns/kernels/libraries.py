@@ -20,6 +20,7 @@ import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
@@ -73,19 +74,23 @@ class Library:
         return self.path.is_file() and hash_of(self.path.read_bytes()) == self.sha256
 
 
-def find(version: str) -> tuple[Library | None, list[str]]:
-    """Returns the library that a training with a TensorFlow loads, and why others aren't used.
+def find(
+    version: str, use: Callable[[Library], Any] = lambda library: library
+) -> tuple[Any, list[str]]:
+    """Looks for the library that a training with a TensorFlow loads.
 
     Args:
         version: version of TensorFlow.
+        use: makes the result of a library; raises `UnusableError` if it can't be used.
 
     Returns:
-        The library, None if there is none; and a reason for each place that has none before it.
+        The result of the first that can be used, None if there is none; and a reason for each
+        place that has none before it.
     """
     reasons: list[str] = []
     for find_in_place in PLACES:
         try:
-            return find_in_place(version), reasons
+            return use(find_in_place(version)), reasons
         except UnusableError as error:
             reasons.append(str(error))
     return None, reasons

@@ -30,22 +30,21 @@ OPS = (
 @functools.cache
 def load() -> Any:
     """Returns the module of the ops; None: there is none, which a warning says, once."""
-    reasons = []
-    for find in libraries.PLACES:
-        try:
-            library = find(tf.__version__)
-            check_tensorflow(library)
-            return open_library(library.path)
-        except UnusableError as error:
-            reasons.append(str(error))
-    tf.compat.v1.logging.warning(
-        "TensorFlow's own ops look up and update tables, more slowly than the kernels of "
-        "tpu_columns: %s. To build them: %s. Set %s=0 to do without.",
-        "; ".join(reasons),
-        libraries.COMMAND,
-        Optimization.NATIVE_KERNELS.value,
-    )
-    return None
+    module, reasons = libraries.find(tf.__version__, _open_checked)
+    if module is None:
+        tf.compat.v1.logging.warning(
+            "TensorFlow's own ops look up and update tables, more slowly than the kernels of "
+            "tpu_columns: %s. To build them: %s. Set %s=0 to do without.",
+            "; ".join(reasons),
+            libraries.COMMAND,
+            Optimization.NATIVE_KERNELS.value,
+        )
+    return module
+
+
+def _open_checked(library: Library) -> Any:
+    check_tensorflow(library)
+    return open_library(library.path)
 
 
 def compile_flags() -> tuple[str, ...]:

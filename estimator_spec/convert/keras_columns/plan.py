@@ -31,6 +31,7 @@ RESERVED = (
         "TABLES",
         "CLASSES",
         "pathlib",
+        "collections",
         "itertools",
         "math",
         "Any",

@@ -124,7 +124,8 @@ def write_imports(body: str, third: Iterable[str]) -> str:
     names = set(names_of([body]))
     abstract = [name for name in ("Callable", "Mapping", "Sequence") if name in names]
     abstract = sorted({*abstract, "Mapping"})
-    standard = [f"import {name}" for name in ("itertools", "math") if name in names]
+    modules = ("collections", "itertools", "math")
+    standard = [f"import {name}" for name in modules if name in names]
     standard += ["import pathlib", *(["import re"] if "re" in names else [])]
     standard += [f"from collections.abc import {', '.join(abstract)}"]
     typing = sorted({"Any", "NamedTuple"} & {"Any", *names})

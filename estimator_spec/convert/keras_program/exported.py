@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,21 +64,24 @@ class _KeyHints(NamedTuple):
 def _make_batch(model: saved_models.RecoveredModel, canned: CannedModel, seed: int) -> Batch:
     """Returns features with random values, and those that the columns know."""
     rng = np.random.RandomState(seed)
-    hints = _read_hints([column for part in canned.parts for column in part.columns])
-    features: dict[str, Any] = {}
-    lengths = {key: rng.randint(0, _WIDTH + 1, _ROWS) for key in sorted(model.features)}
-    for key, feature in sorted(model.features.items()):
-        hint = hints.get(key, _KeyHints([], None, None))
+    sources = {key: feature.fed_as for key, feature in model.features.items()}
+    hints = _read_hints([column for part in canned.parts for column in part.columns], sources)
+    made: dict[str, Any] = {}
+    lengths = {name: rng.randint(0, _WIDTH + 1, _ROWS) for name in sorted(set(sources.values()))}
+    for _, feature in sorted(model.features.items()):
+        name = feature.fed_as
+        hint = hints.get(name, _KeyHints([], None, None))
         if not feature.is_sparse:
             shape = (_ROWS, *(feature.shape or (1,)))
-            features[key] = _values(rng, feature.dtype, hint, int(np.prod(shape))).reshape(shape)
+            made[name] = _values(rng, feature.dtype, hint, int(np.prod(shape))).reshape(shape)
             continue
-        counts = lengths[hint.ids or key]
+        counts = lengths[hint.ids or name]
         places = [(row, place) for row in range(_ROWS) for place in range(counts[row])]
         indices = np.array(places, np.int64).reshape(-1, 2)
         values = _values(rng, feature.dtype, hint, len(indices))
         dense_shape = np.array([_ROWS, max(1, counts.max())], np.int64)
-        features[key] = tf1.SparseTensorValue(indices, values, dense_shape)
+        made[name] = tf1.SparseTensorValue(indices, values, dense_shape)
+    features = {key: made[name] for key, name in sources.items()}
     return Batch(f"made batch {seed + 1}", features, None)
 
 
@@ -103,28 +106,32 @@ def _values(rng: np.random.RandomState, dtype: Any, hint: _KeyHints, number: int
     return values
 
 
-def _read_hints(columns: Iterable[Any]) -> dict[str, _KeyHints]:
+def _read_hints(columns: Iterable[Any], sources: Mapping[str, str]) -> dict[str, _KeyHints]:
+    """Returns what columns know of their features, by the names of these in the SavedModel."""
     found: dict[str, _KeyHints] = {}
     for column in columns:
         for each in _all(column):
             if hasattr(each, "weight_feature_key"):
                 key = next(innermost(each.categorical_column)).key
-                found[each.weight_feature_key] = _KeyHints([], None, key)
+                weights = sources.get(each.weight_feature_key, each.weight_feature_key)
+                found[weights] = _KeyHints([], None, sources.get(key, key))
                 continue
             if not hasattr(each, "key"):
                 continue
-            old = found.get(each.key, _KeyHints([], None, None))
+            name = sources.get(each.key, each.key)
+            old = found.get(name, _KeyHints([], None, None))
             limit = None
             if hasattr(each, "number_buckets") and each.default_value is None:
                 limit = int(each.number_buckets)
             limits = [size for size in (old.limit, limit) if size is not None]
             known = [*old.words, *_known(each)]
-            found[each.key] = _KeyHints(known, min(limits, default=None), None)
+            found[name] = _KeyHints(known, min(limits, default=None), None)
         for each in innermost(column):
             source = getattr(each, "source_column", None)
             if source is not None:
-                old = found.get(source.key, _KeyHints([], None, None))
-                found[source.key] = old._replace(words=[*old.words, *each.boundaries])
+                name = sources.get(source.key, source.key)
+                old = found.get(name, _KeyHints([], None, None))
+                found[name] = old._replace(words=[*old.words, *each.boundaries])
     return found
 
 

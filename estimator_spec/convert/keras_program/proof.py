@@ -175,6 +175,8 @@ def _predictions(
     outputs = model(module.preprocess(sources.inputs(batch)[0]))
     if hasattr(module, "with_classes"):
         outputs = module.with_classes(outputs)
+    if use.make_batches is not None:  # a SavedModel has the outputs of its signature only
+        outputs = {key: outputs[key] for key in expected if key in outputs}
     yield from _partners(sources.plan, "the predictions", expected, outputs)
 
 

@@ -120,22 +120,26 @@ class Translation:
         made = expression.function
         if isinstance(made, FunctionCall):
             if _is_table(made):
-                inputs = tuple(map(self.tensor, expression.arguments))
-                return FunctionCall(self.add_table(made), inputs)
+                return FunctionCall(self.add_table(made), (self.ids(*expression.arguments),))
             assert isinstance(made.function, Name)
             return LAYERS[made.function.text](self, made, expression)
         assert isinstance(made, Name)
         if _is_table(expression):
             return self.add_table(expression)
         if made.text in self._values:
-            return FunctionCall(
-                self._values[made.text], tuple(map(self.tensor, expression.arguments))
-            )
+            return FunctionCall(self._values[made.text], (self.ids(*expression.arguments),))
         name, *fixed = OPERATIONS[made.text]
         first, *others = expression.arguments
         if made.text == "keras.ops.split":
             others = [_sizes(others[0], self.shapes)]
         return call(name, self.tensor(first), *map(self.tensor, others), *fixed)
+
+    def ids(self, ids: Name, weights: Name) -> Name:
+        """Returns the ids of a column and their weights, as tables take them."""
+        if ids.text not in dict(self.statements):
+            made = call("layers.BatchIds", *map(self.tensor, (ids, weights)))
+            self.statements.append((ids.text, made))
+        return ids
 
     def constructors(self, variables: Iterable[str]) -> str:
         """Returns the modules and functions that make variables of the plan, as Markdown."""

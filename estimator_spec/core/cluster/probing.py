@@ -17,7 +17,9 @@ from tpu_columns.kernels import calls
 
 tf1 = tf.compat.v1
 
-_SECONDS = 1  # until a server counts as silent
+# Until a server counts as silent. A lost frame is sent again after one second, and after three.
+_SECONDS = 4
+_SECONDS_BETWEEN_ATTEMPTS = 1
 _CONNECTIONS = 16  # at a time
 # What a client of HTTP/2, and so of gRPC, sends first: a server sends its settings then. The kernel
 # connects to a stopped process, too.
@@ -71,7 +73,7 @@ def servers_have_kernels(config: RunConfig) -> bool:
                     session.run(found)
                     return True
             except (tf.errors.AbortedError, tf.errors.UnavailableError):
-                time.sleep(_SECONDS)  # a server has ended, and may be started again
+                time.sleep(_SECONDS_BETWEEN_ATTEMPTS)  # a server has ended, and may be started again
             except tf.errors.OpError as error:
                 tf1.logging.warning(
                     "TensorFlow's own ops update tables on the parameter servers, more slowly than "

@@ -77,7 +77,7 @@ def check_positive(name: str, value: Any) -> None:
             f"{name} must be a number, got {value!r}, a {type(value).__name__}."
         ) from None
     if not accepted:
-        raise ValueError(f"Must specify {name} > 0, given: {value}")
+        raise ValueError(f"Must specify {name} > 0, given: {value}. It must be positive.")
 
 
 def check_instances(values: Iterable[Any] | None, required: type, rule: str) -> list[Any]:

@@ -221,7 +221,8 @@ def _weights(
     if weight_key not in features:
         raise ValueError(
             f"Cannot find weights {weight_key} of feature {key}. Please check if the weights are "
-            "present in feature dict. Two features can't have the same weights."
+            "present in feature dict. Also note weight-sharing among weighted_categorical_column "
+            "is not supported on TPU."
         )
     weights = features.pop(weight_key)
     if isinstance(weights, tf.RaggedTensor):

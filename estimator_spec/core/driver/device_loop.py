@@ -10,6 +10,7 @@ run on the host.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ import tensorflow as tf
 
 from estimator_spec.core import updates
 from estimator_spec.core._tensorflow import private
+from estimator_spec.core.driver import tpu_inputs
 from estimator_spec.core.driver.replica_inputs import ReplicaInputs
 from estimator_spec.core.driver.replicas import ReplicaStep, ReplicatedModel
 from estimator_spec.core.run_config.tpu_config import TPUConfig, parse_iterations_per_loop
@@ -134,6 +136,8 @@ def predict(replicas: ReplicatedModel, batches: ReplicaInputs) -> EstimatorSpec:
     step = replicas.step(parts)
     assert step.predictions is not None
     _check_batch_dimension(step.predictions[0])
+    if replicas.check_inputs is not None:
+        tpu_inputs.check_static_predictions(step.predictions[0])
     real = [
         outputs
         if part.examples is None
@@ -203,7 +207,8 @@ class LoopLengthHook(tf1.train.SessionRunHook):
     def before_run(self, run_context: Any) -> Any:
         """Sets the length of the next loop."""
         assert self._last is not None
-        length = max(0, min(self._next, self._last - self._now))
+        # Numbers of steps may be floats, which end like the next integer.
+        length = math.ceil(max(0, min(self._next, self._last - self._now)))
         self._began = time.monotonic()
         return tf1.train.SessionRunArgs(self._step, feed_dict={self._length: length})
 

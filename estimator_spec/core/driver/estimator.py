@@ -30,6 +30,7 @@ from estimator_spec.core.driver import (
 from estimator_spec.core.driver import hooks as hooks_lib
 from estimator_spec.core.driver.estimator_base import (
     EstimatorBase,
+    check_config,
     check_overridden_members,
     resolve_config,
     setup_of,
@@ -104,6 +105,7 @@ class Estimator(EstimatorBase):
         check_optional_flag("plain", plain)
         self._optimizations = optimizations.choose(plain, fast_updates)
         self._invalid_ids = check_policy(invalid_ids, "the estimator")
+        check_config(config)  # before the model_fn, as in TensorFlow
         model_calls.check_arguments(model_fn, params, self._adds_params)
         self._config = resolve_config(config, model_dir)
         self._model_dir = str(self._config.model_dir)

@@ -275,6 +275,16 @@ def check_overridden_members(cls: type, estimator: Any) -> None:
         )
 
 
+def check_config(config: Any) -> None:
+    """Checks the type of the argument `config` of an estimator.
+
+    Raises:
+        ValueError: it is neither a `RunConfig` nor None.
+    """
+    if config is not None and not isinstance(config, RunConfig):
+        raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
+
+
 def resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
     """Returns the configuration with its `session_config` and `model_dir` set.
 
@@ -282,11 +292,10 @@ def resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
         ValueError: `config` has another type or a strategy that can't run here, or both
             arguments name different directories.
     """
+    check_config(config)
     if config is None:
         config = RunConfig()
         tf1.logging.info("Using default config.")
-    if not isinstance(config, RunConfig):
-        raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
     strategy_graphs.check_strategies(config)
     if config.session_config is None:
         config = config.replace(session_config=get_default_session_config())

@@ -232,26 +232,34 @@ def _write(output_dir: str, summary: Any, step: int) -> None:
         writer.flush()
 
 
-def as_text(values: Mapping[str, Any]) -> str:
-    """Returns metrics as text, sorted by name, without serialized summaries."""
+def as_text(dictionary: Mapping[str, Any]) -> str:
+    """Returns metrics as text, sorted by name, without serialized summaries.
+
+    >>> as_text({'loss': 0.5, 'accuracy': 1.0, 'images': b''})
+    'accuracy = 1.0, loss = 0.5'
+    """
     return ", ".join(
-        f"{k} = {values[k]}" for k in sorted(values) if not isinstance(values[k], bytes)
+        f"{k} = {dictionary[k]}" for k in sorted(dictionary) if not isinstance(dictionary[k], bytes)
     )
 
 
-def write_checkpoint_path(output_dir: str, checkpoint: str, step: int) -> None:
+def write_checkpoint_path(output_dir: str, checkpoint_path: str, current_global_step: int) -> None:
     """Logs the path of an evaluated checkpoint, and writes it to an event file.
 
     Args:
         output_dir: directory of the event file.
-        checkpoint: the path.
-        step: the checkpoint's global step.
+        checkpoint_path: the path.
+        current_global_step: the checkpoint's global step.
     """
-    tf1.logging.info("Saving 'checkpoint_path' summary for global step %d: %s", step, checkpoint)
-    value = tf1.Summary.Value(
-        tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint, dtype=tf.string)
+    tf1.logging.info(
+        "Saving 'checkpoint_path' summary for global step %d: %s",
+        current_global_step,
+        checkpoint_path,
     )
-    _write(output_dir, tf1.Summary(value=[value]), step)
+    value = tf1.Summary.Value(
+        tag="checkpoint_path", tensor=tf.make_tensor_proto(checkpoint_path, dtype=tf.string)
+    )
+    _write(output_dir, tf1.Summary(value=[value]), current_global_step)
 
 
 def _add_value(summary: Any, name: str, value: Any) -> None:

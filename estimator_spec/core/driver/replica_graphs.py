@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.core.driver import device_loop, graph_builder, replica_inputs
+from estimator_spec.core.driver import device_loop, graph_builder, replica_inputs, tpu_inputs
 from estimator_spec.core.driver.embeddings import PlainEmbeddings, TpuEmbeddings
 from estimator_spec.core.driver.graph_builder import BuiltGraph, RunSetup
 from estimator_spec.core.driver.replica_inputs import InputCall, ReplicaInputs
@@ -64,7 +64,7 @@ def build(
             system.host_device,
             # Batches of a prediction are padded by rows.
             None if mode == ModeKeys.PREDICT else batch_axis,
-            static_sizes=system.is_tpu,
+            static_sizes=system.checks_as_tpu,
         )
         with strategy.scope():
             core = found.make_loop_core(mode, ctx.batch_size_for_model_fn)
@@ -73,7 +73,13 @@ def build(
             labels = None if mode == ModeKeys.PREDICT else labels
             return setup.call_model_fn(features, labels, mode)
 
-        replicas = ReplicatedModel(strategy, core, found, mode, model)
+        def check_inputs(features: Any, labels: Any) -> None:
+            tpu_inputs.check_static(features, labels)
+            tpu_inputs.check_partition(ctx.config.tpu_config, features, labels)
+
+        replicas = ReplicatedModel(
+            *(strategy, core, found, mode, model), check_inputs if system.checks_as_tpu else None
+        )
         device = tf.device(system.host_device(0)) if system.is_tpu else contextlib.nullcontext()
         with ctx.building(BuildArguments(replicas=replicas)), device:
             built, loss_weight = _build_steps(replicas, inputs, ctx)

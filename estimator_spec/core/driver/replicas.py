@@ -26,6 +26,7 @@ from estimator_spec.core.driver.batch_rows import pack_present
 from estimator_spec.core.driver.embeddings import HostEmbeddings, Model, PlainEmbeddings
 from estimator_spec.core.driver.replica_inputs import ReplicaBatch
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
+from tpu_columns import graphs
 
 tf1 = tf.compat.v1
 
@@ -65,6 +66,7 @@ class ReplicatedModel:
         mode: one of `ModeKeys`.
         model: function of the features and labels of one replica; returns its `EstimatorSpec`. It
             calls the model by `call_model`.
+        check_inputs: checks the features and labels of a replica; None: they may be any.
     """
 
     strategy: Any
@@ -72,6 +74,7 @@ class ReplicatedModel:
     embeddings: PlainEmbeddings
     mode: str
     model: Callable[[Any, Any], EstimatorSpec]
+    check_inputs: Callable[[Any, Any], None] | None = None
 
     def __post_init__(self) -> None:
         self.count = self.strategy.num_replicas_in_sync
@@ -86,6 +89,8 @@ class ReplicatedModel:
             RuntimeError: in evaluation, `model_fn` didn't return a `TPUEstimatorSpec`.
             ValueError: a tensor of a host call is a scalar, so the replicas' can't be concatenated.
         """
+        if self.check_inputs is not None:
+            self.check_inputs(parts[0].features, parts[0].labels)
         fed = self.core.feed([part.features for part in parts])
         values = [(features, part.labels) for features, part in zip(fed, parts, strict=True)]
         outputs = self._run(values)
@@ -166,9 +171,9 @@ class ReplicatedModel:
         ]
 
     def _order_step_count(self) -> None:
-        """Orders reads and increments of the global step in a loop as the model created them.
+        """Makes reads of the global step in a loop precede its increment, unless they depend on it.
 
-        Otherwise a host call could get the count of this step or of the next.
+        So a host call gets the number of this step, as on a TPU, wherever the model reads it.
         """
         graph = tf1.get_default_graph()
         counts = self.strategy.experimental_local_results(tf1.train.get_global_step())
@@ -176,20 +181,13 @@ class ReplicatedModel:
         for external, internal in getattr(graph, "captures", ()):
             if not any(external is handle for handle in handles):
                 continue
-            users = set(internal.consumers())
-            reads: list[Any] = []
-            increment = None
-            for op in graph.get_operations():
-                if op not in users:
-                    continue
-                if increment is not None:
-                    graph_surgery.add_control_input(op, increment)
-                if op.type == "AssignAddVariableOp":
-                    for read in reads:
-                        graph_surgery.add_control_input(op, read)
-                    increment, reads = op, []
-                else:
-                    reads.append(op)
+            users = list(dict.fromkeys(internal.consumers()))
+            increments = [op for op in users if op.type == "AssignAddVariableOp"]
+            for read in (op for op in users if op not in increments):
+                before = set(graphs.ancestors([read]))
+                for increment in increments:
+                    if increment not in before:
+                        graph_surgery.add_control_input(increment, read)
 
     def _outputs(self, number: int, value: Any) -> list[Any]:
         """Builds the model of one replica; returns a flat list of its output tensors."""
@@ -207,7 +205,8 @@ class ReplicatedModel:
                 outputs[name] = tf.nest.map_structure(tf.convert_to_tensor, call[1])
         if self.mode == ModeKeys.EVAL and not hasattr(result, "eval_metrics"):
             raise RuntimeError(
-                "estimator_spec used by TPU evaluation must have type `TPUEstimatorSpec`: metrics "
+                # The old system's words, without a space.
+                "estimator_spec used by TPU evaluation must have type`TPUEstimatorSpec`: metrics "
                 f"are computed on the host, from tensors of all replicas. Got {type(result)}."
             )
         if self.mode == ModeKeys.PREDICT:

@@ -55,7 +55,8 @@ class RunContext:
         use_tpu: whether the program is meant for a TPU.
         eval_on_tpu: False runs evaluation on the CPU.
         embedding_config_spec: the embedding specification, or None.
-        host_replicas: number of replicas on the host; None: runs have no replicas on the host.
+        host_replicas: number of replicas on the host, with `use_tpu` in place of a TPU's; None:
+            runs have no replicas on the host.
     """
 
     config: TPURunConfig
@@ -169,7 +170,7 @@ class RunContext:
         if not self.is_meant_for_tpu() or is_export_mode or self.build.one_device:
             return True
         if host_fallback.host_instead_of_tpu():
-            host_fallback.warn_once(has_tables=self.embedding_config_spec is not None)
+            host_fallback.warn_once(self.embedding_config_spec is not None, self.host_replicas)
             return True
         self.system()
         return False
@@ -190,7 +191,7 @@ class RunContext:
         if self.host_replicas is not None:
             if self.mode == ModeKeys.EVAL and not self.eval_on_tpu:
                 return None
-            system: System = systems.HostSystem(self.host_replicas)
+            system: System = systems.HostSystem(self.host_replicas, self.use_tpu)
         elif self.is_meant_for_tpu() and not host_fallback.host_instead_of_tpu():
             system = self._tpu()
         else:

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.core.run_config import TPURunConfig
+from estimator_spec.core.run_config.tpu_context import HOST_DEVICE
 
 tf1 = tf.compat.v1
 
@@ -39,13 +40,19 @@ _BLOCKS = {
 
 
 class HostSystem:
-    """Replicas on the host, each on a logical CPU device."""
+    """Replicas on the host, each on a logical CPU device.
+
+    Args:
+        replicas: their number.
+        replaces_tpu: whether a program of a TPU runs on them, and is checked as on a TPU.
+    """
 
     is_tpu = False
     num_hosts = 1
 
-    def __init__(self, replicas: int) -> None:
+    def __init__(self, replicas: int, replaces_tpu: bool = False) -> None:
         self.num_replicas = replicas
+        self.checks_as_tpu = replaces_tpu
 
     def strategy(self) -> Any:
         """Returns the strategy of the current graph: the default one for a single replica.
@@ -62,7 +69,8 @@ class HostSystem:
 
     def host_device(self, host: int) -> str:
         """Returns the CPU device of a host, given its index."""
-        return "/device:CPU:0"
+        # With the name that a TPU of this machine would have.
+        return f"/replica:0/task:0{HOST_DEVICE}" if self.checks_as_tpu else HOST_DEVICE
 
     def session_run_config(self, config: TPURunConfig) -> TPURunConfig:
         """Returns the configuration of the sessions, with a logical CPU device for each replica."""
@@ -83,7 +91,7 @@ class TpuSystem:
         cores_per_replica: number of cores of one replica; None: 1.
     """
 
-    is_tpu = True
+    is_tpu = checks_as_tpu = True
 
     def __init__(
         self, resolver: Any, master: str, cores: Sequence[str], cores_per_replica: int | None = None

@@ -11,11 +11,16 @@ import tensorflow as tf
 
 from estimator_spec.core.common.checks import check_callable
 from estimator_spec.core.common.signatures import argument_names
-from estimator_spec.core.embedding.spec import EmbeddingConfigSpec, tables_and_features
+from estimator_spec.core.embedding.spec import (
+    EmbeddingConfigSpec,
+    spec_of_embedding_core,
+    tables_and_features,
+)
 from estimator_spec.core.run_config import InputPipelineConfig
 from estimator_spec.core.run_config.tpu_config import TPUConfig, check_positive_integer
 from tpu_columns.checks import check_name
 from tpu_columns.column_types import SharedEmbeddingColumn, TPUEmbeddingColumn
+from tpu_columns.placement import Mode
 
 
 def check_params(params: Any, reserved: Sequence[str]) -> None:
@@ -132,6 +137,17 @@ def check_embeddings(tpu_config: TPUConfig, embedding_config_spec: Any) -> None:
             "Setting TPUConfig.num_shards==1 is unsupported when embedding_config_spec is not "
             "None. Leave num_shards out."
         )
+
+
+def check_columns(embedding_config_spec: EmbeddingConfigSpec | None, mode: str) -> None:
+    """Checks that an embedding core can look up the columns of a spec, before inputs are made.
+
+    Raises:
+        TypeError, ValueError: as `tables_and_features`.
+    """
+    spec = embedding_config_spec and spec_of_embedding_core(embedding_config_spec, Mode(mode))
+    if spec is not None:
+        tables_and_features(spec)
 
 
 def check_host_replicas(

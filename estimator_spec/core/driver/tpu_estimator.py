@@ -28,7 +28,10 @@ from estimator_spec.core.driver.hooks import StepsPerSecond
 from estimator_spec.core.driver.run_context import BuildArguments, RunContext
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.core.run_config import TPURunConfig, host_fallback
-from estimator_spec.core.run_config.tpu_config import parse_iterations_per_loop
+from estimator_spec.core.run_config.tpu_config import (
+    check_positive_integer,
+    parse_iterations_per_loop,
+)
 from estimator_spec.core.run_config.tpu_context import TPUContext
 from estimator_spec.core.user_functions import batches
 from estimator_spec.core.user_functions.model_spec import ModeKeys
@@ -155,19 +158,24 @@ class TPUEstimator(Estimator):
             tpu_checks.check_input_pipeline(config.tpu_config, embedding_config_spec)
         else:
             roles.check_resolver(config)
-        on_servers = not use_tpu and roles.is_distributed(config)
+        if host_replicas is not None:
+            replicated = sizes if eval_on_tpu else {**sizes, "eval": None}
+            tpu_checks.check_host_replicas(host_replicas, use_tpu, replicated, config.tpu_config)
+        in_place_of_tpu = use_tpu and host_fallback.replicas_instead_of_tpu()
+        if in_place_of_tpu:
+            host_replicas = config.tpu_config.num_shards or 1
+            embedding_core = embedding_core or ("host" if embedding_config_spec else None)
+        on_host = in_place_of_tpu or not use_tpu
+        on_servers = on_host and roles.is_distributed(config)
         self._run_embeddings = embeddings.choose_embeddings(
             embedding_config_spec,
             embedding_core,
-            use_tpu,
+            not on_host,
             embedding_shards,
             config.num_ps_replicas if on_servers else None,
             warm_start_from is not None,
         )
         tpu_checks.check_embeddings(config.tpu_config, embedding_config_spec)
-        if host_replicas is not None:
-            replicated = sizes if eval_on_tpu else {**sizes, "eval": None}
-            tpu_checks.check_host_replicas(host_replicas, use_tpu, replicated, config.tpu_config)
         _check_api_version(export_saved_model_api_version)
         super().__init__(
             model_fn,  # type: ignore[arg-type]  # None is refused there
@@ -196,13 +204,16 @@ class TPUEstimator(Estimator):
 
     def _check_before_graph(self, mode: str, input_fn: Callable[..., Any]) -> None:
         with self._ctx.with_mode(mode) as ctx:
-            on_cpu = ctx.system() is None and not ctx.is_meant_for_tpu()
+            system = ctx.system()
+            if system is not None and system.checks_as_tpu:
+                tpu_checks.check_columns(ctx.embedding_config_spec, mode)
+            on_cpu = system is None and not ctx.is_meant_for_tpu()
             if on_cpu and ctx.is_input_slice_broadcast_to_all_cores():
                 raise ValueError(
                     "Invalid TPUConfig `eval_training_input_configuration` value. SLICED mode "
                     "only works on use_tpu = True."
                 )
-            has_replicas = ctx.system() is not None
+        has_replicas = system is not None
         if mode == ModeKeys.TRAIN and has_replicas and roles.is_distributed(self._config):
             raise NotImplementedError(
                 "TF_CONFIG describes a cluster of parameter servers, and a training in loops "
@@ -245,7 +256,7 @@ class TPUEstimator(Estimator):
                 self._model_fn, features, labels, mode, params, config, change
             )
 
-        replaced = for_tpu and on_cpu
+        replaced = for_tpu and on_cpu and self._ctx.host_replicas is None
         model_context = self._replacing_tpu(mode) if replaced else contextlib.nullcontext()
         explained: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if not exporting:
@@ -274,8 +285,12 @@ class TPUEstimator(Estimator):
 
     def _convert_train_steps_to_hooks(self, steps: int | None, max_steps: int | None) -> list[Any]:
         with self._ctx.with_mode(ModeKeys.TRAIN) as ctx:
-            if ctx.system() is None:
-                return super()._convert_train_steps_to_hooks(steps, max_steps)
+            system = ctx.system()
+        if system is None:
+            return super()._convert_train_steps_to_hooks(steps, max_steps)
+        for name, count in (("steps", steps), ("max_steps", max_steps)):
+            if system.checks_as_tpu and count is not None:
+                check_positive_integer(count, f"train {name}")
         limit = device_loop.parse_loop_limit(self._config.tpu_config)
         return [device_loop.LoopLengthHook(limit, steps, max_steps)]
 

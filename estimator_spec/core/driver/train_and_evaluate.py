@@ -23,7 +23,7 @@ from estimator_spec.core.driver.checkpoint_evaluation import (
     TrainingJob,
 )
 from estimator_spec.core.driver.estimator import Estimator
-from estimator_spec.core.driver.estimator_base import copy_with, setup_of
+from estimator_spec.core.driver.estimator_base import copy_with
 from estimator_spec.core.driver.hooks import check_hooks
 from estimator_spec.core.driver.train_spec import EvalSpec, TrainSpec
 from estimator_spec.core.run_config import RunConfig, TaskType
@@ -96,7 +96,7 @@ def check_job(job: TrainingJob, eval_spec_needed: bool = True) -> None:
 
 def run(job: TrainingJob) -> Any:
     """Runs the task that TF_CONFIG gives this process; see `train_and_evaluate`."""
-    here = setup_of(job.estimator).config
+    here = job.estimator.config
     if here.task_type == TaskType.EVALUATOR and here.task_id > 0:
         raise ValueError(
             "For distributed training, there can only be one `evaluator` task (with task id "

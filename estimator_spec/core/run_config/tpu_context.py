@@ -115,7 +115,8 @@ class TPUContext:
             there = "is one replica, of id 0" if count == 1 else f"are {count} replicas, from 0 on"
             raise ValueError(f"There {there}; got replica_id={replica_id}.")
         each = self.num_of_replicas_per_host
-        return self._deployment.host_devices[replica_id // each], replica_id % each
+        device = self._deployment.host_devices[replica_id // each]
+        return device.replace("/replica:0/task:", "/task:"), replica_id % each
 
     @property
     def tpu_host_placement_function(self) -> Callable[[int], str]:

@@ -62,6 +62,7 @@ class WrappedHead(HeadV1):
         losses.check_loss_fn(arguments.get("loss_fn"), first_generation=True)
         # Its reduction isn't used.
         self._head = kind(**{**arguments, "loss_reduction": losses.SUM})
+        self._head.words_of_range = "Labels must"  # as TensorFlow 1's heads say it
         self._loss_reduction = arguments["loss_reduction"]
         check_reduction(self._loss_reduction)
         self._metric_fn = metric_fn

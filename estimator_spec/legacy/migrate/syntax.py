@@ -36,7 +36,7 @@ from estimator_spec.legacy.program_source.names import (
     Neighbours,
 )
 from estimator_spec.legacy.program_source.places import Places
-from estimator_spec.legacy.program_source.scopes import names_bound_by
+from estimator_spec.legacy.program_source.scopes import names_bound_by, names_listed
 
 
 class SourceError(ValueError):
@@ -116,7 +116,7 @@ class _Maker:
             tuple(self._calls(index)),
             frozenset(binding for found in mixed.values() for _, binding in found),
             self._other_names(),
-            frozenset(_exported(self._names.tree)),
+            names_listed(self._names.tree),
             tuple(self._unfollowed(finder, mixed, known, uses, index)),
             finder.reads_by_strings(),
             self._names.tree,
@@ -363,17 +363,6 @@ class _Maker:
             b.local for b in self._bindings if b.form is Form.IMPORT and b.full == b.local
         }
         return frozenset(names - of_imports)
-
-
-def _exported(tree: ast.Module) -> Iterator[str]:
-    """Yields the strings of `__all__`."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.List | ast.Tuple):
-            continue
-        if ast.unparse(node.targets[0]) == "__all__":
-            for element in node.value.elts:
-                if isinstance(element, ast.Constant) and isinstance(element.value, str):
-                    yield element.value
 
 
 def _blocks(tree: ast.Module) -> dict[ast.stmt, tuple[int, list[ast.stmt], int]]:

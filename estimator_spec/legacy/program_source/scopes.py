@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -59,6 +59,23 @@ class Scope:
                     return scope
             scope = scope.parent
         return None
+
+
+def names_listed(tree: ast.Module, lists: Container[str] = ("__all__",)) -> frozenset[str]:
+    """Returns the strings in the lists of what a module exports.
+
+    Args:
+        tree: the module.
+        lists: names of the lists.
+    """
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        targets = [node.target] if isinstance(node, ast.AugAssign) else targets
+        if any(isinstance(target, ast.Name) and target.id in lists for target in targets):
+            strings = (each for each in ast.walk(node) if isinstance(each, ast.Constant))
+            found |= {each.value for each in strings if isinstance(each.value, str)}
+    return frozenset(found)
 
 
 def names_bound_by(node: ast.AST) -> tuple[str, ...]:

@@ -8,26 +8,14 @@ import collections
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.saved_models.dead_ops.repair import DeadNode, find_ops
+from estimator_spec.saved_models.dead_ops.repair import DeadNode
 from estimator_spec.saved_models.dead_ops.repair import check as find_dead
 from estimator_spec.saved_models.dead_ops.repair import repair as write_repaired
 
 _MAX_NAMES = 3
-
-
-def summary(meta_graph: Any) -> str:
-    """Returns a line that names a graph's ops which TensorFlow can't run, or ''."""
-    names = ", ".join(find_ops(meta_graph))
-    if not names:
-        return ""
-    return (
-        f"\n\nops that TensorFlow {tf.__version__} can't run (`saved-model check` says what can be "
-        f"done): {names}"
-    )
 
 
 def check(options: argparse.Namespace) -> tuple[str, int]:

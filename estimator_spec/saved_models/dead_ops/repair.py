@@ -172,7 +172,7 @@ def rewrite_graph(meta_graph: Any, prefix: str) -> list[DeadNode]:
         meta_graph: the MetaGraphDef, which is changed.
         prefix: path of the variables' files without '.index'.
     """
-    dead = find_ops(meta_graph)
+    dead = verdicts.find_ops(meta_graph)
     if not dead:
         return []
     definition = meta_graph.graph_def
@@ -198,18 +198,6 @@ def rewrite_graph(meta_graph: Any, prefix: str) -> list[DeadNode]:
     return found
 
 
-def find_ops(meta_graph: Any) -> dict[str, DeadOp]:
-    """Returns the ops of a graph and of its functions that TensorFlow can't run, by name."""
-    judged = {op: verdicts.find(op) for op in _ops(meta_graph)}
-    return {name: op for name, op in sorted(judged.items()) if op is not None}
-
-
-def _ops(meta_graph: Any) -> set[str]:
-    """Returns the ops of a graph and of its functions; functions called like ops are none."""
-    functions = {function.signature.name for function in meta_graph.graph_def.library.function}
-    return {node.op for place in files.graphs_of(meta_graph) for node in place.nodes} - functions
-
-
 def _remove_tpu(bodies: list[Body]) -> None:
     """Removes the devices and marks of a TPU's part of a graph."""
     for body in bodies:
@@ -223,7 +211,7 @@ def _remove_tpu(bodies: list[Body]) -> None:
 def _update_ops(meta_graph: Any) -> None:
     """Makes the ops that a graph says it uses those that it uses now."""
     listed = meta_graph.meta_info_def.stripped_op_list
-    used = _ops(meta_graph)
+    used = verdicts.ops_of(meta_graph)
     ops = {op.name: op for op in listed.op if op.name in used}
     for name in used - set(ops):
         op = private.op_def_registry.get(name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from estimator_spec.core._tensorflow import private
+from estimator_spec.saved_models import files
 from estimator_spec.saved_models.dead_ops.names import NAMES
 from estimator_spec.saved_models.dead_ops.rules import RULES
 
@@ -127,3 +128,15 @@ def find(op: str) -> DeadOp | None:
         return known
     is_registered = private.op_def_registry.get(op) is not None
     return None if is_registered else DeadOp(op, "", "", "none", _UNKNOWN)
+
+
+def find_ops(meta_graph: Any) -> dict[str, DeadOp]:
+    """Returns the ops of a graph and of its functions that TensorFlow can't run, by name."""
+    judged = {op: find(op) for op in ops_of(meta_graph)}
+    return {name: op for name, op in sorted(judged.items()) if op is not None}
+
+
+def ops_of(meta_graph: Any) -> set[str]:
+    """Returns the ops of a graph and of its functions; functions called like ops are none."""
+    functions = {function.signature.name for function in meta_graph.graph_def.library.function}
+    return {node.op for place in files.graphs_of(meta_graph) for node in place.nodes} - functions

@@ -316,3 +316,59 @@ def test_partitioned_tables(config, train_input, variables):
     assert "linear/linear_model/word/weights/part_1" in variables.names
     whole.train(train_input, steps=2)
     host_runs.assert_same_values(restored, whole, rtol=1e-4)
+
+
+def narrow_models(generation, config):
+    """Returns models with tables of all kinds of columns, whose variables may be in parts."""
+    words_and_ids = [fc.categorical_column_with_identity("id", 4), words()]
+    shared = tpu_columns.shared_embedding_columns(
+        words_and_ids, 3, shared_embedding_collection_name="both"
+    )
+    dense = [*deep(), *shared, tpu_columns.embedding_column(words_and_ids[0], 2)]
+    cut = {"partitioner": tf1.fixed_size_partitioner(3)}
+    is_first = generation.name == "v1"
+
+    def by_hand(features, labels, mode):
+        with tf1.variable_scope("mine", **cut):
+            found = tpu_columns.input_layer(features, [*shared, dense[-1]])
+        output = tf.reduce_sum(found, 1)
+        return host_runs.regression(output, labels, mode, tf1.train.GradientDescentOptimizer, 0.1)
+
+    yield generation.classes.DNNLinearCombinedRegressor(
+        linear_feature_columns=wide(),
+        dnn_feature_columns=dense,
+        dnn_hidden_units=[4],
+        config=config("combined"),
+        **({"input_layer_partitioner": cut["partitioner"]} if is_first else {}),
+    )
+    if is_first:
+        yield generation.classes.DNNRegressor([4], dense, config=config("deep"))
+        yield es.Estimator(by_hand, config=config("by_hand"))
+
+
+@pytest.mark.parametrize(
+    "dtype", [pytest.param("float16", marks=pytest.mark.nightly("int8 has more parts")), "int8"]
+)
+def test_narrow_tables_of_partitioned_variables(
+    generation, config, train_input, test_input, tmp_path, dtype
+):
+    """Tables are exported in fewer bytes, by a model that partitions its variables, too."""
+    features, _ = next(test_input().as_numpy_iterator())
+    receiver = es.build_raw_serving_input_receiver_fn(
+        {key: tf.constant(value) for key, value in features.items()}
+    )
+    for estimator in narrow_models(generation, config):
+        estimator.train(train_input, steps=1)
+        path = estimator.export_saved_model(tmp_path, receiver, tables=dtype).decode()
+        reader = tf.train.load_checkpoint(f"{path}/variables/variables")
+        types = reader.get_variable_to_dtype_map()
+        assert sum(kind == tf.as_dtype(dtype) for kind in types.values()) >= 2
+        signatures = tf.saved_model.load(path).signatures
+        served = signatures.get("predict", signatures.get("serving_default"))
+        found = served(**{key: tf.constant(value) for key, value in features.items()})
+        (name,) = found
+        predictions = estimator.predict(test_input, yield_single_examples=False)
+        wanted = next(predictions)[name]
+        predictions.close()
+        np.testing.assert_allclose(found[name], wanted, atol=0.02)
+        assert np.ptp(wanted) > 0.1

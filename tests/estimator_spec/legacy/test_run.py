@@ -43,6 +43,8 @@ def test_options_end_at_the_script():
         (["--cpu", "auto", "a.py"], run.Command("a.py", [], host="auto")),
         (["--cpu=auto", "a.py"], run.Command("a.py", [], host="auto")),
         (["--cpu", "./auto"], run.Command("./auto", [], host="1")),
+        (["--cpu", "replicas", "a.py"], run.Command("a.py", [], host="replicas")),
+        (["--cpu=replicas", "a.py"], run.Command("a.py", [], host="replicas")),
         (
             ["--tf1", "--cpu", "a.py"],
             run.Command("a.py", [], False, "1", True),

@@ -311,7 +311,8 @@ def test_commands(tmp_path, capsys):
     assert {node["op"]["name"] for node in nodes} == {"BucketizeWithInputBoundaries"}
     assert any(node["function"] for node in nodes)
     main(["saved-model", "show", str(path)])
-    assert "done): BucketizeWithInputBoundaries\n" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert shown.count("can't run: BucketizeWithInputBoundaries\n") == 1
     assert main(["doctor", str(path)]) == 1
     assert "11 nodes that TensorFlow" in capsys.readouterr().out
     command = ["saved-model", "repair", str(path), str(tmp_path / "new")]

@@ -13,7 +13,7 @@ import estimator_spec as es
 import tpu_columns
 from estimator_spec import canned, saved_models
 from estimator_spec.saved_models import text
-from estimator_spec.saved_models.recovery import RecoveredColumn
+from estimator_spec.saved_models.columns import RecoveredColumn
 
 tf1 = tf.compat.v1
 fc = tf.feature_column
@@ -142,15 +142,16 @@ def input_fn():
     return tf.data.Dataset.from_tensors((features(), np.array([[0], [1]])))
 
 
-def raw_receiver():
-    """Returns placeholders of the features."""
+def renamed_receiver():
+    """Returns placeholders of the features, whose order by their own names is another."""
     placed = {
         key: tf1.placeholder(
             tf.string if array.dtype.kind == "U" else array.dtype, [None, array.shape[1]], name=key
         )
         for key, array in features().items()
     }
-    return es.ServingInputReceiver(placed, placed)
+    names = {key: f"in_{99 - place}" for place, key in enumerate(sorted(placed))}
+    return es.ServingInputReceiver(placed, {names[key]: placed[key] for key in placed})
 
 
 def source(columns, home=""):
@@ -197,7 +198,7 @@ def test_columns_are_read_back(tmp_path, vocabulary, kind, generation):
     spec = make_spec([*wide, *expected])
     receivers = {
         "parsed": es.build_parsing_serving_input_receiver_fn(spec),
-        "raw": raw_receiver,
+        "raw": renamed_receiver,
     }
     for name, receiver in receivers.items():
         path = os.fsdecode(estimator.export_saved_model(tmp_path / name, receiver))

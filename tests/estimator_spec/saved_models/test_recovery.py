@@ -172,3 +172,30 @@ def test_a_loop_in_a_graph_ends(models, tmp_path):
     loop.input[0] = loop.name
     (tmp_path / "saved_model.pb").write_bytes(file.content.SerializeToString())
     assert any("a loop" in each for each in saved_models.read(tmp_path).unknown)
+
+
+def test_a_variable_of_no_part_is_named(models, tmp_path):
+    """A model that is more than a canned one isn't taken for that one."""
+    file = saved_models.files.load(models["linear_rank1-1.15"] / "saved")
+    graph = file.meta_graph().graph_def
+    node = graph.node.add(name="dnn/mine/kernel", op="VarHandleOp")
+    node.attr["dtype"].type = tf.float32.as_datatype_enum
+    (tmp_path / "saved_model.pb").write_bytes(file.content.SerializeToString())
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "variables" / "variables.index").touch()
+    (unknown,) = saved_models.read(tmp_path).unknown
+    assert unknown.startswith("dnn/mine/kernel: variables of no column")
+
+
+def test_a_file_is_loaded_once(models, capsys, monkeypatch):
+    """`show` reads the file once, and names ops without a kernel once."""
+    loaded, load = [], saved_models.files.load
+
+    def counted(path):
+        loaded.append(path)
+        return load(path)
+
+    monkeypatch.setattr(saved_models.files, "load", counted)
+    saved = str(models["linear_rank1-1.15"] / "saved")
+    assert main(["saved-model", "show", saved]) == 0
+    assert loaded == [saved]

@@ -181,8 +181,8 @@ def test_a_library_without_the_ops_is_refused(built, load):
 def test_another_tensorflow_of_the_version_is_refused(built, load, monkeypatch, facts):
     """A library for another build of the same version isn't loaded."""
     opened = []
-    monkeypatch.setattr(loading, "open_library", opened.append)
-    load()
+    monkeypatch.setattr(loading, "open_library", lambda path: opened.append(path) or path)
+    assert load() == (built.path, [])
     assert opened == [built.path]
     rewrite(manifest_of(built), **facts)
     ops, (line,) = load()

@@ -31,14 +31,16 @@ class RowOptimizer(torch.optim.Optimizer):
         clipvalue: largest absolute value of a gradient's elements.
         clipnorm: largest norm of each gradient.
         global_clipnorm: largest norm of all gradients together.
-        **options: numbers of the rule.
+        **options: numbers of the rule that aren't the defaults.
 
     Attributes:
         step_number: number of steps so far, those of the estimator among them.
     """
 
+    numbers: ClassVar[Mapping[str, float]] = {}
+    """Numbers of the rule, with their defaults."""
     slots: ClassVar[Mapping[str, str | float]] = {}
-    """Initial values of a variable's slots, or the name of the option with it."""
+    """Initial values of a variable's slots, or the name of the number that is it."""
     changes_all_rows = False
 
     def __init__(
@@ -50,10 +52,13 @@ class RowOptimizer(torch.optim.Optimizer):
         global_clipnorm: float | None = None,
         **options: Any,
     ) -> None:
+        if unknown := sorted(options.keys() - self.numbers):
+            known = ", ".join(self.numbers) or "none"
+            raise TypeError(f"{type(self).__name__} has no {unknown[0]!r}; its numbers: {known}.")
         # As in TensorFlow, scalars are float32 numbers.
         self.options = {
             name: value if isinstance(value, bool) else np.float32(value)
-            for name, value in options.items()
+            for name, value in {**self.numbers, **options}.items()
         }
         self.learning_rate = learning_rate
         self.clipping = (clipvalue, clipnorm, global_clipnorm)
@@ -94,23 +99,37 @@ class RowOptimizer(torch.optim.Optimizer):
         found = [each for group in self.param_groups for each in group["params"]]
         found = [each for each in found if each.grad is not None]
         gradients = clipped([each.grad for each in found], *self.clipping)
+        tables = []
         for parameter, gradient in zip(found, gradients, strict=True):
-            slots = self.state[parameter]
             if not gradient.is_sparse:
-                self.update(parameter, gradient, slots)
+                self.update(parameter, gradient, self.state[parameter])
             elif self.changes_all_rows:
-                self.update(parameter, gradient.to_dense(), slots)
+                self.update(parameter, gradient.to_dense(), self.state[parameter])
             else:
-                gradient = gradient.coalesce()
-                rows = gradient.indices()[0]
-                part = parameter[rows]
-                parts = {name: slot[rows] for name, slot in slots.items()}
-                self.update(part, gradient.values(), parts)
-                parameter[rows] = part
-                for name, slot in slots.items():
-                    slot[rows] = parts[name]
+                tables.append((parameter, *unique_rows(gradient)))
+        for width in {each.shape[1] for each, *_ in tables}:
+            of_width = [each for each in tables if each[0].shape[1] == width]
+            self.update_rows(*zip(*of_width, strict=True))
         self.step_number += 1
         return loss
+
+    def update_rows(
+        self,
+        tables: Sequence[torch.Tensor],
+        rows: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor],
+    ) -> None:
+        """Changes rows of tables of one width, and slots, at once: that takes fewer operations."""
+        stored = {
+            name: [self.state[table][name] for table in tables] for name in self.state[tables[0]]
+        }
+        slots = {name: rows_of(slot, rows) for name, slot in stored.items()}
+        variable = rows_of(tables, rows)
+        self.update(variable, torch.cat(gradients), slots)
+        sizes = [len(each) for each in rows]
+        for whole, part in ((tables, variable), *((stored[name], slots[name]) for name in slots)):
+            for tensor, places, values in zip(whole, rows, part.split(sizes), strict=True):
+                tensor.index_copy_(0, places, values)
 
     def update(
         self, variable: torch.Tensor, gradient: torch.Tensor, slots: Mapping[str, torch.Tensor]
@@ -122,19 +141,8 @@ class RowOptimizer(torch.optim.Optimizer):
 class SGD(RowOptimizer):
     """Gradient descent, with momentum or without."""
 
+    numbers: ClassVar = {"momentum": 0.0, "nesterov": False}
     slots: ClassVar = {"momentum": 0.0}
-
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        learning_rate: Rate,
-        momentum: float = 0.0,
-        nesterov: bool = False,
-        **clipping: Any,
-    ) -> None:
-        super().__init__(
-            parameters, learning_rate, momentum=momentum, nesterov=nesterov, **clipping
-        )
 
     def has_slot(self, name: str) -> bool:
         """Returns whether there is momentum."""
@@ -153,18 +161,8 @@ class SGD(RowOptimizer):
 class Adagrad(RowOptimizer):
     """Adagrad, which divides by the root of the sum of squared gradients."""
 
+    numbers: ClassVar = {"initial_accumulator_value": 0.1, "epsilon": 1e-7}
     slots: ClassVar = {"accumulator": "initial_accumulator_value"}
-
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        learning_rate: Rate,
-        initial_accumulator_value: float = 0.1,
-        epsilon: float = 1e-7,
-        **clipping: Any,
-    ) -> None:
-        numbers = {"initial_accumulator_value": initial_accumulator_value, "epsilon": epsilon}
-        super().__init__(parameters, learning_rate, **numbers, **clipping)
 
     def update(self, variable: Any, gradient: Any, slots: Any) -> None:
         """Changes a variable and its sum of squares."""
@@ -176,17 +174,8 @@ class Adagrad(RowOptimizer):
 class Adadelta(RowOptimizer):
     """Adadelta, whose steps have the size of the steps before."""
 
+    numbers: ClassVar = {"rho": 0.95, "epsilon": 1e-7}
     slots: ClassVar = {"accumulated_grad": 0.0, "accumulated_delta_var": 0.0}
-
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        learning_rate: Rate,
-        rho: float = 0.95,
-        epsilon: float = 1e-7,
-        **clipping: Any,
-    ) -> None:
-        super().__init__(parameters, learning_rate, rho=rho, epsilon=epsilon, **clipping)
 
     def update(self, variable: Any, gradient: Any, slots: Any) -> None:
         """Changes a variable and both means."""
@@ -202,21 +191,9 @@ class Adadelta(RowOptimizer):
 class Adam(RowOptimizer):
     """Adam, whose means decay in all rows of a table."""
 
+    numbers: ClassVar = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7, "amsgrad": False}
     slots: ClassVar = {"momentum": 0.0, "velocity": 0.0, "velocity_hat": 0.0}
     changes_all_rows = True
-
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        learning_rate: Rate,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        amsgrad: bool = False,
-        **clipping: Any,
-    ) -> None:
-        numbers = {"beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon, "amsgrad": amsgrad}
-        super().__init__(parameters, learning_rate, **numbers, **clipping)
 
     def has_slot(self, name: str) -> bool:
         """Returns whether it is a mean, or the largest one is kept."""
@@ -238,21 +215,18 @@ class Adam(RowOptimizer):
 class EmbeddingAdam(RowOptimizer):
     """Adam of TPU embeddings: without a correction of the bias, of the rows looked up if lazy."""
 
+    numbers: ClassVar = {
+        "beta_1": 0.9,
+        "beta_2": 0.999,
+        "epsilon": 1e-8,
+        "lazy": True,
+        "sum_inside_sqrt": True,
+    }
     slots: ClassVar = {"momentum": 0.0, "velocity": 0.0}
 
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        learning_rate: Rate,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-8,
-        lazy: bool = True,
-        sum_inside_sqrt: bool = True,
-    ) -> None:
-        numbers = {"beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon}
-        self.changes_all_rows, self.sum_inside_sqrt = not lazy, sum_inside_sqrt
-        super().__init__(parameters, learning_rate, **numbers)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.changes_all_rows = not self.options["lazy"]
 
     def update(self, variable: Any, gradient: Any, slots: Any) -> None:
         """Changes a variable and its means."""
@@ -261,7 +235,7 @@ class EmbeddingAdam(RowOptimizer):
         mean, square = slots["momentum"], slots["velocity"]
         mean.mul_(float(first)).add_(gradient * float(1 - first))
         square.mul_(float(second)).add_(gradient.square() * float(1 - second))
-        if self.sum_inside_sqrt:
+        if self.options["sum_inside_sqrt"]:
             root = (square + float(epsilon * epsilon)).sqrt()
         else:
             root = square.sqrt() + float(epsilon)
@@ -271,19 +245,8 @@ class EmbeddingAdam(RowOptimizer):
 class Adamax(RowOptimizer):
     """Adamax, which divides by the largest gradient."""
 
+    numbers: ClassVar = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
     slots: ClassVar = {"momentum": 0.0, "norm": 0.0}
-
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        learning_rate: Rate,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-7,
-        **clipping: Any,
-    ) -> None:
-        numbers = {"beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon}
-        super().__init__(parameters, learning_rate, **numbers, **clipping)
 
     def update(self, variable: Any, gradient: Any, slots: Any) -> None:
         """Changes a variable, its mean and its largest gradient."""
@@ -298,64 +261,37 @@ class Adamax(RowOptimizer):
 class Ftrl(RowOptimizer):
     """FTRL-proximal, whose regularization makes weights zero."""
 
+    numbers: ClassVar = {
+        "learning_rate_power": -0.5,
+        "initial_accumulator_value": 0.1,
+        "l1_regularization_strength": 0.0,
+        "l2_regularization_strength": 0.0,
+        "l2_shrinkage_regularization_strength": 0.0,
+        "beta": 0.0,
+    }
     slots: ClassVar = {"accumulator": "initial_accumulator_value", "linear": 0.0}
-
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        learning_rate: Rate,
-        learning_rate_power: float = -0.5,
-        initial_accumulator_value: float = 0.1,
-        l1_regularization_strength: float = 0.0,
-        l2_regularization_strength: float = 0.0,
-        l2_shrinkage_regularization_strength: float = 0.0,
-        beta: float = 0.0,
-        **clipping: Any,
-    ) -> None:
-        super().__init__(
-            parameters,
-            learning_rate,
-            learning_rate_power=learning_rate_power,
-            initial_accumulator_value=initial_accumulator_value,
-            l1=l1_regularization_strength,
-            l2=l2_regularization_strength,
-            shrinkage=l2_shrinkage_regularization_strength,
-            beta=beta,
-            **clipping,
-        )
 
     def update(self, variable: Any, gradient: Any, slots: Any) -> None:
         """Changes a variable, its sum of squares and its linear term."""
         options, rate = self.options, self.rate()
-        power, l1 = -float(options["learning_rate_power"]), float(options["l1"])
+        power = -float(options["learning_rate_power"])
+        l1 = float(options["l1_regularization_strength"])
+        shrinkage = float(2 * options["l2_shrinkage_regularization_strength"])
+        l2 = options["l2_regularization_strength"] + options["beta"] / (2 * rate)
         sums, linear = slots["accumulator"], slots["linear"]
-        new = sums + gradient.square()
-        shrunk = gradient + variable * float(2 * options["shrinkage"])
-        sigma = (new.pow(power) - sums.pow(power)) / float(rate)
-        linear.add_(shrunk - sigma * variable)
-        l2 = options["l2"] + options["beta"] / (2 * rate)
-        quadratic = new.pow(power) / float(rate) + float(2 * l2)
-        sums.copy_(new)
+        old = sums.pow(power)
+        new = sums.add_(gradient.square()).pow(power)
+        shrunk = gradient + variable * shrinkage if shrinkage else gradient
+        linear.add_(shrunk - (new - old) / float(rate) * variable)
+        quadratic = new / float(rate) + float(2 * l2)
         variable.copy_((linear.clamp(-l1, l1) - linear) / quadratic)
 
 
 class RMSprop(RowOptimizer):
     """RMSProp, which adds epsilon to the mean of squared gradients."""
 
+    numbers: ClassVar = {"rho": 0.9, "momentum": 0.0, "epsilon": 1e-7, "centered": False}
     slots: ClassVar = {"velocity": 0.0, "average_gradient": 0.0, "momentum": 0.0}
-
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        learning_rate: Rate,
-        rho: float = 0.9,
-        momentum: float = 0.0,
-        epsilon: float = 1e-7,
-        centered: bool = False,
-        **clipping: Any,
-    ) -> None:
-        numbers = {"rho": rho, "momentum": momentum, "epsilon": epsilon, "centered": centered}
-        super().__init__(parameters, learning_rate, **numbers, **clipping)
 
     def has_slot(self, name: str) -> bool:
         """Returns whether it is the mean of squares, or the options need it."""
@@ -413,6 +349,20 @@ def clipped(
         factor = global_norm / total.clamp_min(global_norm)
         return [with_entries(each, entries(each) * factor) for each in gradients]
     return list(gradients)
+
+
+def rows_of(tensors: Sequence[torch.Tensor], rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Returns some rows of tensors of one width, one below the other."""
+    pairs = zip(tensors, rows, strict=True)
+    return torch.cat([tensor.index_select(0, places) for tensor, places in pairs])
+
+
+def unique_rows(gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the rows of a sparse gradient, each once, and their values."""
+    rows = gradient._indices()[0]
+    if (rows[1:] <= rows[:-1]).any():  # several lookups
+        gradient = gradient.coalesce()
+    return gradient._indices()[0], gradient._values()
 
 
 def entries(gradient: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 import model as columns
@@ -125,7 +126,9 @@ def main() -> None:
     add("--epochs", type=int, default=1)
     add("--batch-size", type=int, default=64)
     add("--shuffle", type=int, default=10_000, help="examples that the next one is chosen of")
+    add("--threads", type=int, default=1, help="of torch; more pay for wide hidden layers only")
     options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     labels = label_keys(options.label)
     model = columns.load_model()
     rules = columns.load_optimizers(model)

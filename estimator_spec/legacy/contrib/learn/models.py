@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from estimator_spec.canned import graph_variables, hidden_layers, input_layer, linear_model
 from estimator_spec.canned.hidden_layers import HiddenLayers
+from estimator_spec.canned.optimizers import tf1_optimizer
 from estimator_spec.canned.v1 import partitioners
 from estimator_spec.legacy.contrib.learn import column_layers
 from estimator_spec.legacy.contrib.learn.model_fn_ops import ModelFnOps
@@ -262,11 +263,4 @@ def _optimizer(optimizer: Any, rate: Any) -> Any:
                 f"{optimizer}."
             )
         return _OPTIMIZERS[optimizer](rate)
-    if not isinstance(optimizer, tf1.train.Optimizer) and callable(optimizer):
-        optimizer = optimizer()
-    if not isinstance(optimizer, tf1.train.Optimizer):
-        raise ValueError(
-            "The optimizer must be a name, a tf.compat.v1.train.Optimizer, or a function that "
-            f"returns one. Given: {optimizer!r}."
-        )
-    return optimizer
+    return tf1_optimizer(optimizer)

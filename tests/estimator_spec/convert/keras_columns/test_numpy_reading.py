@@ -29,7 +29,12 @@ from estimator_spec.convert.keras_columns import (
 )
 from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
 from estimator_spec.convert.keras_columns.function_source import functions_of, write_function
-from estimator_spec.convert.keras_columns.numpy_features import Sparse, as_array, of_rows
+from estimator_spec.convert.keras_columns.numpy_features import (
+    Sparse,
+    as_array,
+    hash_buckets,
+    of_rows,
+)
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW
 from test_columns import some
@@ -367,3 +372,12 @@ def test_bad_vocabulary_files_are_named(tmp_path):
     assert numpy_preprocessing.words_in_file(str(path), 1, "int64") == [2**63 - 1]
     with pytest.raises(ValueError, match="line 2: b'9223372036854775808' is no int64"):
         numpy_preprocessing.words_in_file(str(path), 2, "int64")
+
+
+@pytest.mark.parametrize("words", [3, 200, 10**6])
+def test_texts_that_repeat_have_tensorflow_s_hash_buckets(words):
+    """Few words, of which each fingerprint is computed once, and many have TensorFlow's buckets."""
+    numbers = np.random.RandomState(0).randint(0, words, 1000)
+    texts = np.array([b"word %d" % number for number in numbers], object)
+    expected = tf.strings.to_hash_bucket_fast(texts.tolist(), 2**40)
+    np.testing.assert_array_equal(hash_buckets(texts, 2**40), expected)

@@ -153,18 +153,23 @@ def test_contrib_summary_in_a_host_call(tmp_path):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_counts_of_steps(tmp_path, replicas):
-    """Host calls get the count before each step; hooks that before the loop."""
+    """Host calls get the count before each step, as on a TPU, unless the read waits for the update.
+
+    Hooks get that before the loop.
+    """
     seen, fetched = [], []
 
-    def host_call(before, after):
-        return tf1.py_func(lambda a, b: seen.append((a[0], b[0])), [before, after], [])
+    def host_call(*counts):
+        return tf1.py_func(lambda *found: seen.append(tuple(n[0] for n in found)), counts, [])
 
     def model_fn(features, labels, mode, params):
         count = tf1.train.get_global_step()
         before = tf.reshape(count.read_value(), [1])
         spec = linear(features, labels, mode, params)
-        after = tf.reshape(count.read_value(), [1])
-        return spec._replace(host_call=(host_call, [before, after]))
+        later = tf.reshape(count.read_value(), [1])
+        with tf.control_dependencies([spec.train_op]):
+            after = tf.reshape(count.read_value(), [1])
+        return spec._replace(host_call=(host_call, [before, later, after]))
 
     class Fetch(tf1.train.SessionRunHook):
         def before_run(self, run_context):
@@ -174,7 +179,7 @@ def test_counts_of_steps(tmp_path, replicas):
             fetched.append(int(run_values.results))
 
     make(model_fn, tmp_path, replicas).train(input_fn, steps=20, hooks=[Fetch()])
-    assert seen == [(step, step + 1) for step in range(20)]
+    assert seen == [(step, step, step + 1) for step in range(20)]
     assert fetched == list(range(0, 20, 2))
 
 

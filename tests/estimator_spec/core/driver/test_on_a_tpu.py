@@ -260,7 +260,7 @@ class TestTheLoop:
             spec = program.model_fn(features, labels, mode, params, config)
             return es.EstimatorSpec(mode, loss=spec.loss)
 
-        with pytest.raises(RuntimeError, match="must have type `TPUEstimatorSpec`"):
+        with pytest.raises(RuntimeError, match="must have type`TPUEstimatorSpec`"):
             make(tmp_path, model_fn).evaluate(few, steps=1)
 
 

@@ -9,6 +9,7 @@ import os
 import time
 import types
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def test_the_start_delay_is_for_evaluators(fit, monkeypatch):
     request = module.termination.EndRequest
     monkeypatch.setattr(request, "wait", lambda self, seconds: waits.append(seconds))
     fit.api.train_and_evaluate(every_two(fit), *specs(fit, evaluate={"start_delay_secs": 600}))
-    assert sum(waits) < 600
+    assert max(waits, default=0) < 600  # other threads' sleeps are among them
 
 
 def test_until_the_input_ends(fit):
@@ -306,8 +307,11 @@ def test_an_evaluator(fit, place, events, tf_log):
 def test_one_evaluator_only(fit, place):
     """A second evaluator is refused."""
     place("evaluator", index=1, chief=1)
-    with pytest.raises(ValueError, match="there can only be one `evaluator` task .with task id 0"):
-        fit.api.train_and_evaluate(fit.estimator(), *specs(fit))
+    of_a_test = mock.Mock(spec=fit.api.Estimator)  # as old programs' tests make them
+    of_a_test.config = fit.estimator().config
+    for estimator in (fit.estimator(), of_a_test):
+        with pytest.raises(ValueError, match="only be one `evaluator` task .with task id 0"):
+            fit.api.train_and_evaluate(estimator, *specs(fit))
 
 
 def test_an_evaluator_does_not_train(fit, place):

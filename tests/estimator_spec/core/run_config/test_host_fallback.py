@@ -19,7 +19,15 @@ def no_former_name(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(None, False), ("", False), ("0", False), ("1", True), ("auto", True)]
+    ("value", "expected"),
+    [
+        (None, False),
+        ("", False),
+        ("0", False),
+        ("1", True),
+        ("auto", True),
+        ("replicas", True),
+    ],
 )
 def test_the_environment_says_when(monkeypatch, value, expected):
     """The variable selects the host; `auto` does on a machine without a TPU."""
@@ -27,6 +35,7 @@ def test_the_environment_says_when(monkeypatch, value, expected):
     if value is not None:
         monkeypatch.setenv(environment.CPU, value)
     assert host_fallback.host_instead_of_tpu() is expected
+    assert host_fallback.replicas_instead_of_tpu() is (value == "replicas")
 
 
 def test_auto_takes_a_tpu_where_there_is_one(monkeypatch):

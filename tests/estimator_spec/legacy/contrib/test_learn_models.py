@@ -283,7 +283,7 @@ def test_optimizers(config, optimizer):
 
 @pytest.mark.parametrize(
     ("optimizer", "message"),
-    [("Best", "Optimizer name should be one of"), (lambda: 3, "The optimizer must be a name")],
+    [("Best", "Optimizer name should be one of"), (lambda: 3, "is not an Optimizer instance")],
 )
 def test_wrong_optimizers(config, optimizer, message):
     """An unknown name, and an object that is no optimizer, are errors."""
