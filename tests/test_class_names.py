@@ -30,6 +30,7 @@ DICTATED = {
     "LinearClassifier": _GENERATIONS,
     "LinearEstimator": _GENERATIONS,
     "LinearRegressor": _GENERATIONS,
+    "Mean": "tf.contrib.eager has a metric of this name; what `to-torch` writes has a head's",
     "ModeKeys": _CONTRIB,
     "MultiClassHead": _CONTRIB,
     "RegressionHead": _CONTRIB,

@@ -21,6 +21,7 @@ import pytest
 
 import estimator_spec
 from estimator_spec import __main__ as command_line
+from public_modules import MODULES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in ROOT.glob("docs/api/*.md")}
@@ -29,23 +30,6 @@ ENTRIES = re.findall(r"^::: (\S+)$", "\n".join(PAGES.values()), re.MULTILINE)
 SECOND_NAMES = dict(
     re.findall(r"^\| `(\S+)` \| \[`(\S+)`\]\[\] \|$", PAGES["index.md"], re.MULTILINE)
 )
-MODULES = [
-    "tpu_columns",
-    "estimator_spec",
-    "estimator_spec.canned",
-    "estimator_spec.canned.v1",
-    "estimator_spec.checkpoints",
-    "estimator_spec.compare",
-    "estimator_spec.convert",
-    "estimator_spec.experimental",
-    "estimator_spec.export",
-    "estimator_spec.heads",
-    "estimator_spec.heads.first_generation",
-    "estimator_spec.mid_level",
-    "estimator_spec.planning",
-    "estimator_spec.run_config",
-    "estimator_spec.saved_models",
-]
 # Public, but not in `__all__`: `import *` would select a Keras for the program.
 LAZY = ["estimator_spec.convert.PartialEmbedding"]
 OPTIMIZERS = sorted(
@@ -82,6 +66,16 @@ def test_each_name_has_one_entry():
     assert set(LAZY) <= set(ENTRIES)
     assert set(ENTRIES) - {"estimator_spec.convert", *LAZY} <= public
     assert set(SECOND_NAMES) <= public
+
+
+def test_pages_begin_with_their_title():
+    """Each page's first line is its only title, which the site's contents take."""
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    texts = {page.name: page.read_text(encoding="utf-8") for page in pages}
+    without_code = {name: re.sub(r"(?ms)^```.*?^```", "", text) for name, text in texts.items()}
+    titles = {name: re.findall("(?m)^# ", text) for name, text in without_code.items()}
+    assert [name for name, text in texts.items() if not text.startswith("# ")] == []
+    assert [name for name, found in titles.items() if len(found) != 1] == []
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -35,6 +35,7 @@ examples:
 
 What follows -- are arguments of both programs; {run} in them is a new directory of each side.
 Tolerances: --tolerance 'metrics/*auc=1e-3' --tolerance 'losses/*=1e-4,1e-6' (relative, absolute).
+A table can be named by its variable, its key or a feature: trained-values/user=1e-2.
 exit status: 0 they agree, 1 they differ, 2 error, 130 interrupted
 """
 
@@ -58,8 +59,10 @@ def main(arguments: Sequence[str]) -> int:
         if options.dry_run:
             sys.stdout.write("\n".join([*_plan(options, of_programs), "Nothing was run.", ""]))
             return 0
-        result = _compare(options, of_programs)
+        tolerances = Tolerances(*map(parse_rule, options.tolerance))
+        result = _compare(options, of_programs, tolerances)
         _write(result, options)
+        tolerances.check_names((item.stage, item.name) for item in result.items)
     except (OSError, ProgramError, RuntimeError, ValueError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -178,8 +181,9 @@ def _are_programs(options: argparse.Namespace) -> bool:
     return bool(options.module) or any(_is_program(path) for path in paths if path is not None)
 
 
-def _compare(options: argparse.Namespace, arguments: list[str]) -> Comparison:
-    tolerances = Tolerances(*map(parse_rule, options.tolerance))
+def _compare(
+    options: argparse.Namespace, arguments: list[str], tolerances: Tolerances
+) -> Comparison:
     if not _are_programs(options):
         if options.new is None:
             raise ValueError(f"{options.old} is compared with nothing: give a second checkpoint.")

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import fnmatch
 import math
+from collections.abc import Iterable
 
 
 class Stage(enum.Enum):
@@ -79,7 +80,8 @@ class Tolerances:
 
     Args:
         rules: (pattern, tolerance) pairs. A pattern is matched with `STAGE/NAME` of an item, as in
-            'metrics/*auc'; `*` matches any text. The last rule that matches decides.
+            'metrics/*auc'; `*` matches any text. NAME may also be a name of a table: its key, a
+            feature, or a part of its variable's name. The last rule that matches decides.
 
     Raises:
         ValueError: a pattern can match no item.
@@ -116,9 +118,41 @@ class Tolerances:
     def rule_of(self, stage: Stage, name: str) -> Tolerance | None:
         """Returns the tolerance that a rule gives an item, or None without one."""
         for pattern, tolerance in reversed(self._rules):
-            if fnmatch.fnmatchcase(f"{stage.value}/{name}", pattern):
+            if _matches(pattern, stage, name):
                 return tolerance
         return None
+
+    def check_names(self, items: Iterable[tuple[Stage, str]]) -> None:
+        """Checks that each rule with a name is about one of the items of a comparison.
+
+        Args:
+            items: stage and name of each item.
+
+        Raises:
+            ValueError: a rule is about none; the error lists the names of its stages.
+        """
+        known = list(items)
+        for pattern, _ in self._rules:
+            head, _, wanted = pattern.partition("/")
+            of_stage = [each for each in known if fnmatch.fnmatchcase(each[0].value, head)]
+            if wanted == "*" or any(_matches(pattern, *each) for each in of_stage):
+                continue
+            names = ", ".join(f"'{stage.value}/{name}'" for stage, name in of_stage)
+            raise ValueError(
+                f"The tolerance of {pattern!r} is about nothing that was compared. What was, at "
+                f"{head!r}: {names or 'nothing'}."
+            )
+
+
+def _matches(pattern: str, stage: Stage, name: str) -> bool:
+    """Returns whether a rule's pattern is about an item."""
+    if fnmatch.fnmatchcase(f"{stage.value}/{name}", pattern):
+        return True
+    from estimator_spec.core.checkpoints.spec_tables import names_of_variable
+
+    head, _, wanted = pattern.partition("/")
+    variable = name.rpartition(": ")[2]  # after the call that the item is from
+    return fnmatch.fnmatchcase(stage.value, head) and names_of_variable(variable).include(wanted)
 
 
 def parse_rule(text: str) -> tuple[str, Tolerance]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec.convert import target_support
 from estimator_spec.convert.resolved_spec import ResolvedSpec
+from estimator_spec.core.checkpoints.spec_tables import TableNames, list_tables
 
 
 class Status(enum.Enum):
@@ -74,10 +75,12 @@ class Report:
     Attributes:
         target: name of the target.
         entries: the entries, by table.
+        names: all names of each table, by key.
     """
 
     target: str
     entries: tuple[Entry, ...]
+    names: Mapping[str, TableNames] = dataclasses.field(default_factory=dict)
 
     def of(self, status: Status) -> tuple[Entry, ...]:
         """Returns the entries with a status."""
@@ -108,6 +111,8 @@ class Report:
     def _text(self, entries: tuple[Entry, ...]) -> str:
         counts = ", ".join(f"{len(self.of(status))} {status.value}" for status in Status)
         lines = [f"Conversion to {self.target}: {counts}."]
+        tables = dict.fromkeys(entry.table for entry in entries if entry.table in self.names)
+        lines += [f"table    {self.names[table]}" for table in tables]
         return "\n  ".join([*lines, *map(str, entries)])
 
 
@@ -157,7 +162,8 @@ def build_report(
             entries += optimizer_entries(
                 optimizer_target, table, parameters, source.learning_rate(table)
             )
-    report = Report(target, tuple(entries))
+    names = {table.key: table.names for table in list_tables(source.spec)}
+    report = Report(target, tuple(entries), names)
     if report.lost and not allow_lossy:
         raise LossyConversionError(report, instead)
     log = tf.compat.v1.logging.warning if report.lost else tf.compat.v1.logging.info

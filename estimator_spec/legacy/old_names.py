@@ -229,7 +229,7 @@ def _in_removed_module(parts: list[str]) -> OldName:
         return OldName(end, Fate.MODULE, removed=end)
     module = ".".join(parts[:end])
     removed = end if is_removed(module) else end + 1
-    advice = unsupported_names.advice(module, parts[end])
+    advice = unsupported_names.advice(".".join(parts[:-1]), parts[-1])
     homes = names.homes_by_module().get(module)
     if homes is not None and not unsupported_names.is_listed(module, parts[end]):
         library = homes[0].partition(".")[0]

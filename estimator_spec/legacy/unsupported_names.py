@@ -261,8 +261,12 @@ UNSUPPORTED = parse_table(
      load_weights of its variables/variables.]
     contrib.saved_model contrib.saved_model.python.saved_model.keras_saved_model: load_keras_model
 
+    [It saved and loaded Keras models: use model.save(path, save_format='tf') and \
+     tf.keras.models.load_model of Keras 2.]
+    contrib.saved_model: *
+
     [Use tf.saved_model.load, and the signatures of what it returns.]
-    contrib.saved_model contrib.session_bundle: *
+    contrib.session_bundle: *
 
     [Use tf.compat.v1.profiler, or tf.profiler.experimental.]
     contrib.tfprof contrib.stat_summarizer contrib.memory_stats: *

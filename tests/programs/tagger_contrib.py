@@ -12,7 +12,7 @@ import os
 
 import numpy as np
 import tensorflow as tf
-import tensorflow.contrib.seq2seq as seq2seq
+import tensorflow.contrib.legacy_seq2seq as seq2seq
 from tensorflow.contrib import crf
 from tensorflow.contrib import lookup as lookup_ops
 from tensorflow.contrib import metrics as contrib_metrics
@@ -146,7 +146,7 @@ def main(_):
       "expected": sentences(256, seed=2)[2].tolist(),
       "variables": estimator.get_variable_names(),
       "fallback": CudnnLSTM is None,
-      "found": [hasattr(tf.contrib, name) for name in ("rnn", "seq2seq", "cudnn_rnn")],
+      "found": [hasattr(tf.contrib, name) for name in ("rnn", "legacy_seq2seq", "cudnn_rnn")],
       "advice": [
           advice(lambda: PointingDecoder(None, None, None)),
           advice(lambda: contrib_quantize.create_training_graph()),

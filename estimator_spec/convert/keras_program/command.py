@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import tensorflow as tf
 
 from estimator_spec.compare.comparison import Comparison
-from estimator_spec.compare.stages import Tolerance, parse_rule
+from estimator_spec.compare.stages import Tolerance, Tolerances, parse_rule
 from estimator_spec.convert.keras_program import batches, exported, first_use, report, training
 from estimator_spec.convert.keras_program.checkpoint_files import link_checkpoint
 from estimator_spec.core._tensorflow import private
@@ -88,6 +88,13 @@ def run(target: ProgramTarget, options: argparse.Namespace, program: list[str]) 
     )
     sys.stdout.writelines(f"note: {remark}\n" for remark in result.remarks)
     sys.stdout.write(f"\nwritten: {options.output}\n")
+    try:
+        if result.items:
+            rules = Tolerances(*map(parse_rule, options.tolerance))
+            rules.check_names((item.stage, item.name) for item in result.items)
+    except ValueError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
     return 0 if result.agrees or (target.may_skip and not result.items) else 1
 
 

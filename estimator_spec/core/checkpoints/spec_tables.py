@@ -44,7 +44,8 @@ class TableNames:
         return self.variable.removesuffix(f"/{WEIGHTS}")
 
     def __str__(self) -> str:
-        more = ", ".join(name for name in (self.key, *self.features) if name)
+        names = dict.fromkeys((self.key, *self.features))
+        more = ", ".join(name for name in names if name not in ("", self.variable))
         return f"{self.variable!r} ({more})" if more else repr(self.variable)
 
     def include(self, name: str) -> bool:

@@ -49,6 +49,9 @@ def test_checkpoints_that_differ(checkpoints, capsys):
     shown = capsys.readouterr().out
     assert shown.startswith("The two differ, first in trained values: <bias>: 1 and 1.5\n")
     assert cli.main([*checkpoints, "--tolerance", "trained-values/*=0.4"]) == 0
+    capsys.readouterr()
+    assert cli.main([*checkpoints, "--tolerance", "trained-values/bais=0.4"]) == 2
+    assert "'trained-values/<bias>'" in capsys.readouterr().err
 
 
 def test_json(checkpoints, capsys):

@@ -46,6 +46,19 @@ def test_each_argument_of_each_optimizer_has_a_fact(target, kind):
     )
 
 
+def test_a_report_has_all_names_of_a_table_once():
+    """A line for each table has its variable, its key and its features; entries have its key."""
+    word = tf.feature_column.categorical_column_with_identity("word", 10)
+    spec = estimator_spec.EmbeddingConfigSpec(
+        feature_columns=[embedding_column(word, 4)], optimization_parameters=ADAM
+    )
+    source = resolved_spec.resolve(spec, Hardware.CPU)
+    found = str(report.build_report("tpu_embedding", source, [], True, "tpu_embedding"))
+    assert found.count("table    'word_embedding/embedding_weights' (tbl_word, word)") == 1
+    assert found.count("word_embedding") == 1
+    assert "table    'words' (word)" in str(made("tpu_embedding", ADAM))
+
+
 def test_a_report_has_a_line_for_each_argument():
     """Entries have table, argument and value; changed defaults are shown as old → new."""
     found = made("tpu_embedding", ADAM)
@@ -110,10 +123,10 @@ def test_a_feature_is_one_cores():
 
 
 def test_a_report_in_full_has_all_lines():
-    """Only the short text leaves out exact entries."""
+    """Only the short text leaves out exact entries; both have a line for the table."""
     found = made("tpu_embedding", ADAM)
-    assert len(found.in_full().splitlines()) == 1 + len(found.entries)
-    assert len(str(found).splitlines()) == 1 + len(found.changed)
+    assert len(found.in_full().splitlines()) == 2 + len(found.entries)
+    assert len(str(found).splitlines()) == 2 + len(found.changed)
     assert "exact    words  Adam.beta1: 0.9" in found.in_full()
 
 

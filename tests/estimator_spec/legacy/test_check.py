@@ -20,14 +20,14 @@ from estimator_spec.legacy.program_source.program_files import StartedProgram
 PROGRAM = """\
 import tensorflow as tf
 import tensorflow.contrib.layers as layers
-from tensorflow.contrib import quantize, seq2seq
+from tensorflow.contrib import quantize, legacy_seq2seq
 from tensorflow_estimator.python.estimator import estimator as estimator_lib
 from package import model
 import os
 try:
-    from tensorflow.contrib import seq2seq
+    from tensorflow.contrib import legacy_seq2seq
 except ImportError:
-    seq2seq = None
+    legacy_seq2seq = None
 try:
     image = tf.contrib.image
 except AttributeError:
@@ -39,7 +39,7 @@ def main():
     flags.DEFINE_string("a", None, "")
     layers.xavier_initializer()
     estimator_lib._load_global_step_from_checkpoint_dir("x")
-    seq2seq.AttentionWrapper(3)
+    legacy_seq2seq.AttentionWrapper(3)
     learn.SVM()
     tf.estimator.RNNClassifier([1])
     tf.keras.layers.Dense(1)
@@ -84,16 +84,16 @@ def test_every_old_name(program):
     assert {key: finding.outcome.name for key, finding in found.items()} == {
         ("program.py:2", f"{contrib}.layers"): "RESTORED",
         ("program.py:3", f"{contrib}.quantize"): "STAND_IN",
-        ("program.py:3", f"{contrib}.seq2seq"): "STAND_IN",
+        ("program.py:3", f"{contrib}.legacy_seq2seq"): "STAND_IN",
         ("program.py:4", estimator): "RESTORED",
-        ("program.py:8", f"{contrib}.seq2seq"): "HANDLED",
+        ("program.py:8", f"{contrib}.legacy_seq2seq"): "HANDLED",
         ("program.py:12", f"{contrib}.image"): "HANDLED",
         ("program.py:15", "tensorflow.flags"): "RESTORED",
         ("program.py:16", f"{contrib}.learn"): "RESTORED",
         ("program.py:19", "tensorflow.flags.DEFINE_string"): "RESTORED",
         ("program.py:20", f"{contrib}.layers.xavier_initializer"): "RESTORED",
         ("program.py:21", f"{estimator}._load_global_step_from_checkpoint_dir"): "RESTORED",
-        ("program.py:22", f"{contrib}.seq2seq.AttentionWrapper"): "REFUSED",
+        ("program.py:22", f"{contrib}.legacy_seq2seq.AttentionWrapper"): "REFUSED",
         ("program.py:23", f"{contrib}.learn.SVM"): "REFUSED",
         ("program.py:24", "tensorflow.estimator.RNNClassifier"): "REFUSED",
         ("program.py:26", "tensorflow.no_such_name"): "REFUSED",
@@ -287,7 +287,8 @@ def test_the_command(program, capsys, monkeypatch):
     outcomes = re.findall(r": (put back|stood in for|left to the program|refused): ", printed)
     assert "refused" not in outcomes[: outcomes.index("refused")]
     assert set(outcomes[outcomes.index("refused") :]) == {"refused"}
-    assert "program.py:22: refused: tensorflow.contrib.seq2seq.AttentionWrapper. Decode" in printed
+    decoder = "tensorflow.contrib.legacy_seq2seq.AttentionWrapper"
+    assert f"program.py:22: refused: {decoder}. Write the decoder" in printed
     assert printed.splitlines()[-1].startswith("Old names: 9 put back, ")
     good = program.parent / "good.py"
     good.write_text("import tensorflow as tf\ntf.estimator.Estimator\n")

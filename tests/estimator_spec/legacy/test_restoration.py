@@ -28,13 +28,13 @@ def test_restored_modules() -> None:
     contrib = estimator_spec.restored("tensorflow.contrib")
     assert contrib.crf is estimator_spec.restored("tensorflow.contrib.crf")
     assert hasattr(contrib, "rnn")
-    assert not hasattr(contrib, "seq2seq")
+    assert not hasattr(contrib, "legacy_seq2seq")
 
 
 def test_restored_stand_in() -> None:
     """`restored` returns a stand-in for a name that isn't restored; calling it says what to do."""
-    decoder = estimator_spec.restored("tensorflow.contrib.seq2seq.BasicDecoder")
-    with pytest.raises(AttributeError, match="Decode in a loop of your own"):
+    decoder = estimator_spec.restored("tensorflow.contrib.legacy_seq2seq.BasicDecoder")
+    with pytest.raises(AttributeError, match="Write the decoder as a loop"):
         decoder()
 
 

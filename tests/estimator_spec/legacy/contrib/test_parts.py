@@ -294,6 +294,27 @@ def test_programs_of_these_names_are_checked_and_rewritten(tmp_path, capsys):
     assert "0 not rewritten" in "".join(capsys.readouterr())
 
 
+def test_programs_of_refused_names_get_the_same_advice(tmp_path, capsys):
+    """`run --check` refuses each name with its own sentence; `migrate` lists it, or its module."""
+    advice, lines = {}, ["import estimator_spec"]
+    for number, (module, found) in enumerate(REFUSED.items()):
+        package, _, part = f"tensorflow.{module}".rpartition(".")
+        lines.append(f"from {package} import {part} as part_{number}")
+        for name in found.split():
+            advice[f"{package}.{part}.{name}"] = unsupported_names.advice(f"{package}.{part}", name)
+            lines.append(f"part_{number}.{name}(1)")
+    path = program(lines, tmp_path / "old.py")
+    assert command_line.main(["run", "--check", path]) == 1
+    checked = " ".join("".join(capsys.readouterr()).split())
+    assert [name for name in advice if f"refused: {name}. {advice[name]}" not in checked] == []
+    assert command_line.main(["migrate", path]) == 1
+    listed = " ".join("".join(capsys.readouterr()).split())
+    of_module = unsupported_names.advice("tensorflow.contrib", "saved_model")
+    assert of_module in listed
+    others = [name for name in advice if "saved_model" not in name and "legacy" not in name]
+    assert [name for name in others if advice[name] not in listed] == []
+
+
 @pytest.mark.parametrize("package", ["kafka", "legacy_seq2seq", "graph_editor", "ffmpeg"])
 def test_stand_ins_are_listed_on_each_run(package, tmp_path, capsys):
     """A second run of `migrate` still says which stand-ins would fail, and what to do."""

@@ -19,7 +19,7 @@ from estimator_spec.legacy.migrate.rules import RULES
 ROOT = Path(__file__).resolve().parents[4]
 OLD = "import tensorflow as tf\nmode = tf.estimator.ModeKeys.TRAIN\n"
 NEW = "import estimator_spec\nimport tensorflow as tf\nmode = estimator_spec.ModeKeys.TRAIN\n"
-UNSUPPORTED = "from tensorflow.contrib import seq2seq\n\nseq2seq.BasicDecoder()\n"
+UNSUPPORTED = "from tensorflow.contrib import legacy_seq2seq\n\nseq2seq.BasicDecoder()\n"
 
 
 @pytest.fixture
@@ -145,7 +145,9 @@ def test_old_names_that_remain(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path.write_text(UNSUPPORTED)
     assert cli.main(["--write", str(path)]) == 1
     line = capsys.readouterr().err.splitlines()[0]
-    assert line.startswith(f"{path}:1:1: not rewritten: tensorflow.contrib.seq2seq isn't restored")
+    assert line.startswith(
+        f"{path}:1:1: not rewritten: tensorflow.contrib.legacy_seq2seq isn't restored"
+    )
     assert line.endswith("[unsupported-names, migration_guide.md#imports-that-arent-supported]")
 
 
@@ -172,7 +174,7 @@ def test_markers(tmp_path: Path) -> None:
     path.write_text(UNSUPPORTED)
     cli.main(["--write", "--markers", str(path)])
     text = path.read_text()
-    assert text.count("# TODO(migrate): tensorflow.contrib.seq2seq isn't restored") == 1
+    assert text.count("# TODO(migrate): tensorflow.contrib.legacy_seq2seq isn't restored") == 1
     cli.main(["--write", "--markers", str(path)])
     assert path.read_text() == text
 
@@ -211,12 +213,12 @@ def test_contrib_has_one_spelling(tmp_path: Path, capsys: pytest.CaptureFixture[
     script.write_text(
         "import tensorflow.compat.v1 as tf\n"
         "table = tf.contrib.lookup.index_table_from_file('v.txt')\n"
-        "tf.contrib.seq2seq.dynamic_decode()\n"
+        "tf.contrib.legacy_seq2seq.dynamic_decode()\n"
     )
     cli.main(["--write", str(script)])
     text = script.read_text() + capsys.readouterr().err
     assert 'restored("tensorflow.contrib.lookup").index_table_from_file' in text
-    assert "tensorflow.contrib.seq2seq isn't restored" in text
+    assert "tensorflow.contrib.legacy_seq2seq isn't restored" in text
     assert "compat.v1.contrib" not in text
 
 

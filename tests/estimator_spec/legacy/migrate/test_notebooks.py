@@ -66,7 +66,7 @@ def test_twice() -> None:
 
 def test_findings_name_the_cell() -> None:
     """A line of the report has the number of the cell, and the line in it."""
-    text = notebook(["import tensorflow as tf", "x = 1\n\ntf.contrib.seq2seq.x()"])
+    text = notebook(["import tensorflow as tf", "x = 1\n\ntf.contrib.legacy_seq2seq.x()"])
     (finding,) = notebooks.migrate_notebook(text, MigrationOptions()).findings
     assert finding.place("a.ipynb") == "a.ipynb:cell 3:3:1"
 

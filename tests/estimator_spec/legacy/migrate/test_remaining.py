@@ -109,8 +109,8 @@ def test_modules_of_a_library() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "import tensorflow as tf\nk = tf.contrib.seq2seq.TrainingHelper\n",
-        "from tensorflow.contrib import seq2seq as s\ns.TrainingHelper\n",
+        "import tensorflow as tf\nk = tf.contrib.legacy_seq2seq.TrainingHelper\n",
+        "from tensorflow.contrib import legacy_seq2seq as s\ns.TrainingHelper\n",
         "import tensorflow as tf\nc = tf.contrib\nc.layers.flatten(x)\nc.rnn.NASCell(8)\n",
         "import tensorflow as tf\nc = tf.contrib.slim.conv2d\nd = tf.contrib.rnn.NASCell(8)\n",
         "import tensorflow.contrib.rnn as rnn\nclass C(rnn.NASCell):\n    pass\n",
