@@ -60,6 +60,7 @@ to-torch`; it is yours, and needs torch, numpy and pyfarmhash only.
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
