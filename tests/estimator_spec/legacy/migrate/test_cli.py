@@ -19,7 +19,7 @@ from estimator_spec.legacy.migrate.rules import RULES
 ROOT = Path(__file__).resolve().parents[4]
 OLD = "import tensorflow as tf\nmode = tf.estimator.ModeKeys.TRAIN\n"
 NEW = "import estimator_spec\nimport tensorflow as tf\nmode = estimator_spec.ModeKeys.TRAIN\n"
-UNSUPPORTED = "from tensorflow.contrib import legacy_seq2seq\n\nseq2seq.BasicDecoder()\n"
+UNSUPPORTED = "from tensorflow.contrib import legacy_seq2seq\n\nlegacy_seq2seq.BasicDecoder()\n"
 
 
 @pytest.fixture
