@@ -79,18 +79,13 @@ def compare(
         except Exception as error:  # of the program's model or data, of any class
             return [_failure("the estimator", error)], []
         recording.add_training(trained.batches, trained.losses, trained.predictions)
-        try:
-            losses = _train_model(sources, module, model, trained.batches)
-        except Exception as error:  # of the written program, of any class
-            return [_failure("model.py", error)], []
-        items = _compare_with(trained, losses, sources, model, tolerances)
+        items, losses = compare_with(trained, sources, module, model, tolerances)
         rules = _rules(sources)
-        if all(item.agrees for item in items) or not rules:
+        if all(item.agrees for item in items) or losses is None or not rules:
             return items, []
         exact = load_module(os.path.dirname(module.__file__), source.with_rules_of_estimators)
         other = trained_model(sources, exact)
-        other_losses = _train_model(sources, exact, other, trained.batches)
-        others = _compare_with(trained, other_losses, sources, other, tolerances)
+        others, _ = compare_with(trained, sources, exact, other, tolerances)
     if not all(item.agrees for item in others):
         return items, []
     rule = "; ".join(rules)
@@ -150,17 +145,21 @@ def train_estimator(
     return Trained(batches, np.array(feeding.losses, np.float32), end, predictions)
 
 
-def _compare_with(
-    trained: Trained,
-    losses: np.ndarray,
-    sources: WrittenProgram,
-    model: Any,
-    tolerances: Tolerances,
-) -> list[Item]:
-    """Compares the trained model, and the losses of its steps, with the estimator's."""
+def compare_with(
+    trained: Trained, sources: WrittenProgram, module: Any, model: Any, tolerances: Tolerances
+) -> tuple[list[Item], np.ndarray | None]:
+    """Trains the written model, and compares it with the estimator; arguments as `compare`.
+
+    Returns:
+        The items, and the model's losses; None if it fails.
+    """
+    try:
+        losses = _train_model(sources, module, model, trained.batches)
+    except Exception as error:  # of the written program, of any class
+        return [_failure("model.py", error)], None
     items = [compare_series(TITLE, trained.losses, losses, tolerances)]
     with Checkpoint(sources.checkpoint) as start, Checkpoint(trained.checkpoint) as end:
-        return [*items, *_compare_changes(sources, model, start, end, tolerances)]
+        return [*items, *_compare_changes(sources, model, start, end, tolerances)], losses
 
 
 def why_not(use: EstimatorUse, sources: WrittenProgram, batches: Sequence[Batch]) -> str | None:

@@ -237,7 +237,7 @@ def test_a_loss_shows_in_the_metrics(plant, sound, load):
 def test_a_plant_shows_in_training(plant, sound, trained, load):
     """Another optimizer, argument, schedule, clipping or loss is found by further steps."""
     change = {**TRAINING, **LOSS}[plant]
-    items = training.compare_with(trained, sound[1], *load(change), TOLERANCES)
+    items, _ = training.compare_with(trained, sound[1], *load(change), TOLERANCES)
     name = change[2] if plant in TRAINING else LOSSES
     check(items, {plant: (name,)})
 
@@ -253,7 +253,7 @@ def test_a_state_shows_in_training(state, sound, trained, load):
         for variable in model.optimizer.variables:
             if variable.path.endswith("iteration" if state == "step" else "_momentum"):
                 variable.assign(variable * 0)
-    items = training.compare_with(trained, sound[1], module, model, TOLERANCES)
+    items, _ = training.compare_with(trained, sound[1], module, model, TOLERANCES)
     assert not items[0].agrees
     if state == "step":
         assert items[0].series is not None
@@ -263,11 +263,11 @@ def test_a_state_shows_in_training(state, sound, trained, load):
 def test_a_variable_without_a_partner(sound, trained, load):
     """A slot that only one side has is an item, for each side."""
     amsgrad = (ADAM, f"amsgrad=True, {ADAM}")
-    items = training.compare_with(trained, sound[1], *load(amsgrad), TOLERANCES)
+    items, _ = training.compare_with(trained, sound[1], *load(amsgrad), TOLERANCES)
     lone = {item.name for item in items if item.outcome is Outcome.ONLY_NEW}
     assert len(lone) == 8 and all("velocity_hat" in name for name in lone), lone
     adam = "Adam(learning_rate=0.02, beta_1=0.8, beta_2=0.999, epsilon=1e-07)"
     module, model = load((f" {adam}", " keras.optimizers.SGD(0.02)"))
-    items = training.compare_with(trained, sound[1], module, model, TOLERANCES)
+    items, _ = training.compare_with(trained, sound[1], module, model, TOLERANCES)
     lone = {item.name for item in items if item.outcome is Outcome.ONLY_OLD}
     assert "training/Adam/dnn/logits/bias/m" in lone
