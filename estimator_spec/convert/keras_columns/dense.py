@@ -165,7 +165,7 @@ def _shared(column: Any, plan: ModelPlan) -> Name:
 
 def _shared_v1(column: Any, plan: ModelPlan) -> Name:
     name = column.shared_embedding_collection_name
-    sources = (f"{name}/embedding_weights", name)  # the latter of TPU columns, in a SavedModel
+    sources = (f"{name}/embedding_weights",)
     table = EmbeddingTable(
         name,
         int(column.dimension),
