@@ -187,6 +187,7 @@ def test_outputs_have_names_of_their_own(tmp_path, capsys):
 
 
 @pytest.mark.nightly("exports 70 models by other interpreters")
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("variable", PYTHONS)
 def test_all_recipes(tmp_path, variable):
     """Each model of record.py is recovered, and its Keras program predicts the same."""
