@@ -140,7 +140,7 @@ def add_optimizers(plan: ModelPlan, model: CannedModel) -> None:
             plan.differ(
                 f"the optimizer of {part.scope}",
                 error.argument,
-                f"{error}; train the new model by one of your choice",
+                f"{error}; train the new model by an optimizer of your choice",
             )
             return
     plan.optimizers = found

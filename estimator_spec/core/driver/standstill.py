@@ -26,7 +26,8 @@ tf1 = tf.compat.v1
 
 # Errors after which a `MonitoredSession` creates a new session.
 LOST_SESSION = (tf.errors.AbortedError, tf.errors.UnavailableError)
-_OF_ANOTHER_TASK = "from remote target"  # in an error's message
+# In the message of an error of a transfer between tasks.
+_OF_TRANSFERS = ("from remote target", "RecvFromRemote")
 
 _SECONDS_BETWEEN_CHECKS = 1
 _SECONDS_OF_A_STEP = 2  # then the servers are asked whether they answer
@@ -40,7 +41,7 @@ _INTERRUPTED = "the step that a lost connection interrupted doesn't end"
 
 @contextlib.contextmanager
 def losing_cancelled_steps() -> Iterator[None]:
-    """Turns the end of a step that another task of the cluster has cancelled into a lost session.
+    """Turns the end of a step whose transfer between tasks was cancelled into a lost session.
 
     After a lost connection a task may give up a transfer before this process hears of the loss.
 
@@ -50,7 +51,7 @@ def losing_cancelled_steps() -> Iterator[None]:
     try:
         yield
     except tf.errors.CancelledError as error:
-        if _OF_ANOTHER_TASK not in error.message:
+        if not any(words in error.message for words in _OF_TRANSFERS):
             raise
         raise tf.errors.AbortedError(error.node_def, error.op, error.message) from error
 

@@ -357,6 +357,13 @@ CANCELLED = tf.errors.CancelledError(
     "RecvFromRemoteAsync is cancelled.\nAdditional GRPC error information from remote target "
     "/job:ps/replica:0/task:1 while calling /tensorflow.WorkerService/RecvTensor",
 )
+# What a chief got when a server was killed.
+GIVEN_UP = tf.errors.CancelledError(
+    None,
+    None,
+    "CANCELLED: From /job:chief/replica:0/task:0:\nRecvFromRemoteAsync is cancelled.\n"
+    "ABORTED: From /job:ps/replica:0/task:1:\nSession handle is not found: 335407a30e65fbc4.",
+)
 
 
 def _lose_a_session(monkeypatch, at, error=GONE):
@@ -403,7 +410,7 @@ def test_predictions_whose_session_is_lost(mean_model, monkeypatch):
     assert len(set(calls)) == 2
 
 
-@pytest.mark.parametrize(("at", "error"), [(1, GONE), (20, GONE), (20, CANCELLED)])
+@pytest.mark.parametrize(("at", "error"), [(1, GONE), (20, GONE), (20, CANCELLED), (20, GIVEN_UP)])
 def test_trainings_whose_session_is_lost(tmp_path, monkeypatch, at, error):
     """Training continues from its last checkpoint to the requested step."""
     calls = _lose_a_session(monkeypatch, at, error)

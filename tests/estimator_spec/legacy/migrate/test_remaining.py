@@ -194,7 +194,12 @@ def test_todays_names_of_contrib() -> None:
     )
     done = migrate(source)
     assert not done.findings
-    names = ["tf.Variable(1.0)", "keras.metrics.Mean()", "keras.layers.Dense(3)", "tf.signal.stft("]
+    names = [
+        "tf.Variable(1.0)",
+        'contrib.eager.metrics").Mean()',
+        "keras.layers.Dense(3)",
+        "tf.signal.stft(",
+    ]
     for name in [*names, "data.TextLineDataset('a')"]:
         assert name in done.source
     assert migrate(done.source).source == done.source
