@@ -23,6 +23,7 @@ _NAMES |= dict.fromkeys(("cast", "constant", "convert_to_tensor", "identity"), "
 _NAMES |= {"clip_by_value": "clip", "is_finite": "isfinite", "is_inf": "isinf", "is_nan": "isnan"}
 _NAMES |= {"floormod": "mod", "mod": "mod", "floordiv": "floor_divide", "truediv": "true_divide"}
 _NAMES |= {"pow": "power", "bool": "bool_"}
+_SPARSE = ("SparseTensor", "sparse.SparseTensor")  # those of sequences
 
 
 def in_numpy(text: str, what: str) -> str:
@@ -90,6 +91,8 @@ class _InNumpy(ast.NodeTransformer):
         if path is None:
             return None
         name = re.sub(r"^tensorflow\.(compat\.v1\.)?(math\.)?", "", path)
+        if name in _SPARSE:
+            return ast.Name("Sparse", ast.Load())
         if name not in _NAMES:
             raise self._refused(path.replace("tensorflow", "tf", 1))
         return ast.parse(f"np.{_NAMES[name]}", mode="eval").body

@@ -189,6 +189,20 @@ def test_normalizers_of_arithmetic_are_written_for_numpy(function):
     np.testing.assert_allclose(found, function(tf.constant(values)), rtol=4e-7)
 
 
+def test_normalizers_of_sequences_are_written_for_numpy():
+    """A normalizer that makes a SparseTensor of other values returns the same."""
+
+    def function(x):
+        return tf.SparseTensor(x.indices, tf.math.log1p(x.values), dense_shape=x.dense_shape)
+
+    names: dict = {"Any": object, "np": np, "Sparse": Sparse}
+    exec(numpy_functions.in_numpy(write_function(function, "normalizer", "it"), "it"), names)
+    parts = np.array([[0, 0], [1, 1]]), np.array([0.5, 7.0], np.float32), (2, 2)
+    found, expected = names["normalizer"](Sparse(*parts)), function(tf.SparseTensor(*parts))
+    dense = tf.sparse.to_dense(expected)
+    np.testing.assert_allclose(found.to_dense(0.0), dense, rtol=4e-7)
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
