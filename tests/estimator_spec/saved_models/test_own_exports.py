@@ -206,6 +206,11 @@ def test_columns_are_read_back(tmp_path, vocabulary, kind, generation):
     for name, receiver, tables in exports:
         path = os.fsdecode(estimator.export_saved_model(tmp_path / name, receiver, tables=tables))
         model = saved_models.read(path)
+        if (name, kind, generation) == ("raw", "tensorflow", "v1"):
+            # Scopes of TensorFlow 1's shared tables don't have the keys of features.
+            (unknown,) = model.unknown
+            assert "_shared_embedding' after" in unknown and "isn't found" in unknown
+            continue
         assert model.unknown == ()
         assert model.sparse_combiner == "sqrtn"
         assert source([each.column for each in model.linear]) == source(wide)
