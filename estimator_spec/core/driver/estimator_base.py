@@ -26,6 +26,7 @@ from estimator_spec.core.driver import hooks as hooks_lib
 from estimator_spec.core.driver.embeddings import PlainEmbeddings
 from estimator_spec.core.driver.graph_builder import BuiltGraph, RunSetup
 from estimator_spec.core.run_config import RunConfig, get_default_session_config, path_to_str
+from estimator_spec.core.run_config.run_config import distributed_session_config
 from estimator_spec.core.user_functions import batches
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 from estimator_spec.core.user_functions.warm_start import WarmStartSettings
@@ -285,8 +286,16 @@ def check_config(config: Any) -> None:
         raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
 
 
-def resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
+def resolve_config(
+    config: RunConfig | None, model_dir: Any, may_use_tpu: bool = False
+) -> RunConfig:
     """Returns the configuration with its `session_config` and `model_dir` set.
+
+    Args:
+        config: the configuration, or None.
+        model_dir: the estimator's argument.
+        may_use_tpu: whether sessions may need the whole cluster, as those with a TPU do. Otherwise
+            they connect to the parameter servers and to this task: the chief may have ended.
 
     Raises:
         ValueError: `config` has another type or a strategy that can't run here, or both
@@ -298,7 +307,10 @@ def resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
         tf1.logging.info("Using default config.")
     strategy_graphs.check_strategies(config)
     if config.session_config is None:
-        config = config.replace(session_config=get_default_session_config())
+        found = None  # only a `TPURunConfig` has none in a cluster
+        if config.num_ps_replicas and not may_use_tpu:
+            found = distributed_session_config(config.task_type, config.task_id)
+        config = config.replace(session_config=found or get_default_session_config())
     model_dir = path_to_str(model_dir)
     if model_dir is not None and config.model_dir not in (None, model_dir):
         raise ValueError(

@@ -117,6 +117,7 @@ class TPUEstimator(Estimator):
     """
 
     _adds_params = True
+    _may_use_tpu = True
     _config: TPURunConfig
 
     def __init__(

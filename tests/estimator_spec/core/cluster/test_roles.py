@@ -96,6 +96,16 @@ def test_sessions_of_a_tpu_estimator_on_a_cpu(place, tmp_path):
     assert list(config.session_config.device_filters) == ["/job:ps", "/job:worker/task:0"]
 
 
+def test_sessions_of_an_estimator_with_a_tpu_configuration(place, tmp_path):
+    """Those of a worker don't wait for a chief that has ended."""
+    place({"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "worker")
+    estimator = estimator_spec.Estimator(
+        lambda features, labels, mode: None, str(tmp_path), estimator_spec.RunConfig()
+    )
+    found = estimator.config.session_config
+    assert list(found.device_filters) == ["/job:ps", "/job:worker/task:0"]
+
+
 def make_estimator(resolver):
     """Returns an estimator without a TPU whose configuration has a cluster resolver."""
     return estimator_spec.TPUEstimator(
