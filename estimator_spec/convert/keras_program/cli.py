@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `python -m estimator_spec to-keras SCRIPT [ARGS...] --output DIR`, or `-m MODULE`.
+"""Command line of `to-keras`, which takes a script or `-m MODULE`, its arguments and `--output`.
 
 Exit status: 0 if the written model agrees with the estimator, 1 if they differ, 2 for an error,
 with the reason on standard error and nothing written, 130 if interrupted.

@@ -74,7 +74,9 @@ def run(target: ProgramTarget, options: argparse.Namespace, program: list[str]) 
                 f"Name one script, or one SavedModel: {target.command} SCRIPT --output DIR, or "
                 f"{target.command} --saved-model DIR --output DIR."
             )
-        result = _convert(target, options, program)
+        target.check(options)
+        rules = [parse_rule(text) for text in options.tolerance]
+        result = _convert(target, options, rules, program)
     except (OSError, ValueError, ImportError, RuntimeError, run_program.UsageError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -90,17 +92,19 @@ def run(target: ProgramTarget, options: argparse.Namespace, program: list[str]) 
     sys.stdout.write(f"\nwritten: {options.output}\n")
     try:
         if result.items:
-            rules = Tolerances(*map(parse_rule, options.tolerance))
-            rules.check_names((item.stage, item.name) for item in result.items)
+            Tolerances(*rules).check_names((item.stage, item.name) for item in result.items)
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     return 0 if result.agrees or (target.may_skip and not result.items) else 1
 
 
-def _convert(target: ProgramTarget, options: argparse.Namespace, program: list[str]) -> Comparison:
-    target.check(options)
-    rules = [parse_rule(text) for text in options.tolerance]
+def _convert(
+    target: ProgramTarget,
+    options: argparse.Namespace,
+    rules: list[tuple[str, Tolerance]],
+    program: list[str],
+) -> Comparison:
     output = os.path.realpath(options.output)  # of a link, where it leads
     if os.path.lexists(output) and (not os.path.isdir(output) or os.listdir(output)):
         raise ValueError(f"--output {options.output!r} isn't an empty directory. Name a new one.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `python -m estimator_spec to-torch SCRIPT [ARGS...] --output DIR`, or `-m MODULE`.
+"""Command line of `to-torch`, which takes a script or `-m MODULE`, its arguments and `--output`.
 
 Exit status: 0 if the written program was compared and agrees, or wasn't compared because there is
 no torch here, 1 if they differ, 2 for an error, with the reason on standard error and nothing
