@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import resource
 import statistics
 import sys
 import time
@@ -16,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-WARM_UP, ROUNDS = 5, 5
+WARM_UP, ROUNDS, INTERVAL = 5, 5, 20
 
 
 def read_arrays(folder: Path) -> tuple[dict[str, Any], Any]:
@@ -95,13 +97,36 @@ def measure(what: str, folder: Path) -> dict[str, float]:
     given = [*batches(features, labels, size)]
     given = (given * (number // len(given) + 1))[:number]
     found = times("predict", lambda each: steps.predict(trained, each[0]), given)
-    rules = model.load_optimizers(trained)
+    return found | train(trained, model.load_optimizers(trained), (features, labels), size, number)
+
+
+def train(
+    trained: Any, rules: Any, arrays: tuple[Any, Any], size: int, number: int
+) -> dict[str, float]:
+    """Returns milliseconds of a step of `train.py`, and of the processor's time, also to read."""
+    import train as program
+
+    import steps
+
+    class InMemory(program.Batches):  # type: ignore[misc]  # it is imported from a folder
+        def of_arrays(self, paths: Any) -> Iterator[dict[str, Any]]:
+            for _ in itertools.count():
+                for features, labels in batches(*arrays, self.size):
+                    yield {**features, "label": labels}
+
+    given = program.load_batches(InMemory([".npz"], {"": "label"}, size, 1), workers=1)
+    steps.keep_memory()
     trained.train()
-
-    def train(batch: Any) -> None:
-        steps.train_step(trained, rules, steps.as_tensors(reading.training_batch(*batch)))
-
-    return found | times("train", train, given)
+    ends, cpu = [], time.process_time()
+    for batch in itertools.islice(given, number):
+        steps.train_step(trained, rules, batch)
+        ends.append(time.perf_counter())
+    cpu = time.process_time() - cpu
+    del given  # which ends the process that reads
+    cpu += sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    of_steps = zip(ends[WARM_UP:], ends[WARM_UP + INTERVAL :], strict=False)
+    wall = statistics.median((end - start) / INTERVAL for start, end in of_steps)
+    return {"train": 1e3 * wall, "train cpu": 1e3 * cpu / number}
 
 
 if __name__ == "__main__":

@@ -79,8 +79,9 @@ FIGURES = (
 _NOTES = (
     "Medians of alternating processes; ratios are those of a round, with the smallest and largest. "
     "Reading is measured in time of one core, where TensorFlow {} runs `tf.function(preprocess)`; "
-    "predictions and steps, with their reading, in time of the whole machine, of which torch has "
-    "one thread. All read arrays in memory. The machine has {} cores; {:.1f} other processes ran "
+    "predictions and steps, with their reading, in time of the whole machine. Torch has one "
+    "thread, and in training a process that reads ahead. All read arrays in memory. The machine "
+    "has {} cores; {:.1f} other processes ran "
     "before."
 )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+COMBINERS = ("sum", "mean", "sqrtn")
 SHAPES = ((5, 1), (5, 4), (5, 0), (0, 2), (3, 2, 4))
 REGULARIZED = {
     "l1_regularization_strength": 0.01,
@@ -29,7 +30,8 @@ def use(load: Callable[[Path], Any], directory: Path) -> None:
     values = check.recorded.CheckValues(check.recorded.HERE / "check.npz")
     numbers = values.contents["training"]["batches"][:4]
     check_module_names()
-    check_gradients(check.columns.layers)
+    for test in (check_gradients, check_ids, check_state):
+        test(check.columns.layers)
     check_updates(check.columns.optimizers)
     with tempfile.TemporaryDirectory() as folder:
         train_write_and_read(check, values, numbers, Path(folder))
@@ -53,27 +55,79 @@ def check_gradients(layers: Any) -> None:
     from torch.nn import functional
 
     torch.manual_seed(0)
-    for combiner, shape in itertools.product(("sum", "mean", "sqrtn"), SHAPES):
+    lookups: list[Any] = []
+    for (number, combiner), shape in itertools.product(enumerate(COMBINERS), SHAPES):
         ids, weights = torch.randint(0, 9, shape), torch.rand(shape)
         weights *= torch.rand(shape) > 0.3
         if shape[-1] == 4:
             weights[0] = torch.tensor([1.0, -1.0, 0.5, -0.5])  # their sum is 0
-        module = layers.WeightedEmbedding(9, 3, combiner).train()
+        lookups += [(number, combiner, ids, weights)] * 2  # columns share the table
+    given = {str(n): (combiner, *each) for n, (_, combiner, *each) in enumerate(lookups)}
+    for unique in (False, True):
+        tables = {combiner: (9, combiner) for combiner in COMBINERS}
+        module = layers.Tables(3, tables, unique=unique)
         torch.nn.init.normal_(module.weight)
         table = module.weight.detach().clone().requires_grad_()
-        total = (functional.embedding(ids, table) * weights.unsqueeze(-1)).sum(-2)
-        powers = weights if combiner == "mean" else weights.square()
-        divisor = powers.sum(-1, keepdim=True).pow(1.0 if combiner == "mean" else 0.5)
-        is_zero = divisor == 0.0
-        mean = torch.where(is_zero, 0.0, total / torch.where(is_zero, 1.0, divisor))
-        expected = total if combiner == "sum" else mean
-        given = layers.BatchIds(ids, weights)
-        found = [module(given), module(given)]  # of a table that columns share
-        torch.testing.assert_close(found, [expected, expected])
-        factors = torch.rand(expected.shape)
-        sum((each * factors).sum() for each in found).backward()
-        (2 * (expected * factors).sum()).backward()
+        expected = []
+        for number, combiner, ids, weights in lookups:
+            total = (functional.embedding(ids + 9 * number, table) * weights.unsqueeze(-1)).sum(-2)
+            powers = weights if combiner == "mean" else weights.square()
+            divisor = powers.sum(-1, keepdim=True).pow(1.0 if combiner == "mean" else 0.5)
+            is_zero = divisor == 0.0
+            mean = torch.where(is_zero, 0.0, total / torch.where(is_zero, 1.0, divisor))
+            expected.append(total if combiner == "sum" else mean)
+        torch.testing.assert_close([*module.eval()(given).values()], expected)
+        found = [*module.train()(given).values()]
+        torch.testing.assert_close(found, expected)
+        factors = [torch.rand(each.shape) for each in expected]
+        for results in (found, expected):
+            pairs = zip(results, factors, strict=True)
+            sum((each * factor).sum() for each, factor in pairs).backward()
         torch.testing.assert_close(module.weight.grad.to_dense(), table.grad)
+        sizes = (len(ids.unique()) if unique else ids.numel() for _, _, ids, _ in lookups)
+        assert len(module.weight.grad._values()) == sum(sizes)
+
+
+def check_ids(layers: Any) -> None:
+    """An id outside of its table is an error: in one parameter, it would be another table's."""
+    import torch
+
+    module = layers.Tables(1, {"first": (9, "sum"), "second": (4, "sum")})
+    for mode, wrong in itertools.product((True, False), (-1, 9)):
+        lookups = {
+            name: (name, torch.tensor([[3], [value]]), torch.ones(2, 1))
+            for name, value in (("second", 2), ("first", wrong))
+        }
+        error = error_of(lambda: module.train(mode)(lookups))  # noqa: B023
+        assert isinstance(error, IndexError)
+        assert not mode or str(error) == f"Table 'first': the id {wrong} is outside of [0, 9)."
+
+
+def check_state(layers: Any) -> None:
+    """The state has an entry for each table; one that is missing or has another shape is named."""
+    import torch
+
+    module = torch.nn.ModuleDict({"tables": layers.Tables(2, {"a": (3, "sum"), "b": (1, "sum")})})
+    given = {"tables.a": torch.ones(3, 2), "tables.b": torch.full((1, 2), 2.0)}
+    module.load_state_dict(given)
+    assert module.state_dict().keys() == given.keys()
+    assert module["tables"].weight.tolist() == [[1.0, 1.0]] * 3 + [[2.0, 2.0]]
+    bad = (
+        ({"tables.a": given["tables.a"]}, 'Missing key(s) in state_dict: "tables.b"'),
+        ({**given, "tables.c": given["tables.b"]}, 'Unexpected key(s) in state_dict: "tables.c"'),
+        ({**given, "tables.b": given["tables.a"]}, "tables.b have the shape [3, 2], the table has"),
+    )
+    for state, text in bad:
+        assert text in str(error_of(lambda: module.load_state_dict(state)))  # noqa: B023
+
+
+def error_of(call: Callable[[], Any]) -> Exception | None:
+    """Returns the error of a call, or None."""
+    try:
+        call()
+    except (IndexError, RuntimeError) as error:
+        return error
+    return None
 
 
 def check_updates(optimizers: Any) -> None:

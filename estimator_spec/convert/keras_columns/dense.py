@@ -203,7 +203,7 @@ def _sequence_numeric(column: Any, plan: ModelPlan) -> Name:
 
 _EMBEDDING = "`keras_rs.layers.EmbedReduce(size, dimension, combiner=…)`"
 _CLIPPED = "with `max_norm` `ClippedEmbedReduce`, a class of the program"
-_IN_TORCH = "`layers.WeightedEmbedding(size, dimension, combiner)`"
+_IN_TORCH = "`layers.Tables(dimension, {table: (size, combiner)})`"
 _LAST_BITS = "the last bits after a normalizer of `log`, `exp` and others"
 
 DENSE: dict[str, ColumnKind] = {
@@ -241,7 +241,7 @@ DENSE: dict[str, ColumnKind] = {
         f"one {_EMBEDDING} for all; {_CLIPPED}",
         "",
         _shared,
-        f"one {_IN_TORCH} for all",
+        f"one table of {_IN_TORCH} for all",
     ),
     "_SharedEmbeddingColumn": ColumnKind(
         "tf.compat.v1: shared_embedding_columns",
@@ -249,7 +249,7 @@ DENSE: dict[str, ColumnKind] = {
         f"one {_EMBEDDING} for all; {_CLIPPED}",
         "",
         _shared_v1,
-        f"one {_IN_TORCH} for all",
+        f"one table of {_IN_TORCH} for all",
     ),
     "tpu_columns.EmbeddingColumn": ColumnKind(
         "tpu_columns: embedding_column",
@@ -265,7 +265,7 @@ DENSE: dict[str, ColumnKind] = {
         f"one {_EMBEDDING} for all, or `keras_rs.layers.DistributedEmbedding`",
         "",
         _tpu,
-        f"one {_IN_TORCH} for all",
+        f"one table of {_IN_TORCH} for all",
     ),
     "SequenceNumericColumn": ColumnKind(
         "sequence_numeric_column",

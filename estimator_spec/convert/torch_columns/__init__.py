@@ -11,6 +11,7 @@ from typing import Any
 from estimator_spec.convert.keras_columns import planned, program_files, trained_values
 from estimator_spec.convert.keras_columns.plan import Difference, Origin
 from estimator_spec.convert.torch_columns import table_optimizers, written
+from estimator_spec.convert.torch_columns.table_groups import group_tables
 from estimator_spec.convert.torch_columns.translation import state_name
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
@@ -85,7 +86,8 @@ def to_torch(
         del texts[name]
     os.makedirs(directory, exist_ok=True)
     written.write_program(texts, plan, prefix, found, directory)
-    names = {state_name(variable): name for variable, name in found.items()}
+    groups = group_tables(plan)
+    names = {state_name(variable, groups): name for variable, name in found.items()}
     return TorchConversion(tuple(plan.origins), tuple(plan.differences), names)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Mapping
 from typing import Any
 
 from estimator_spec.convert.keras_columns import reading_source, serving_source
@@ -20,6 +21,7 @@ from estimator_spec.convert.keras_columns.plan import ModelPlan, Objective, outp
 from estimator_spec.convert.keras_columns.readings import NUMPY
 from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
 from estimator_spec.convert.keras_columns.step_functions import STEP
+from estimator_spec.convert.torch_columns.table_groups import TableGroup, rule_of
 from estimator_spec.convert.torch_columns.translation import Translation, module_name
 from estimator_spec.heads.description import HeadDescription
 
@@ -235,7 +237,7 @@ def write_model(plan: ModelPlan, title: str, model: Translation) -> str:
     functions = [_rate(name, rate) for name, rate in plan.rates.items()]
     functions.append(_LOAD)
     if plan.objectives or plan.optimizers:
-        functions += [_optimizers(plan), _LOAD_OPTIMIZERS]
+        functions += [_optimizers(plan, model.groups), _LOAD_OPTIMIZERS]
     inputs = {name: (each.shape, each.dtype) for name, each in plan.inputs.items()}
     own = [_head(each, plan.generation) for each in plan.objectives]
     text = _MODEL.format(
@@ -296,16 +298,19 @@ def _in_numpy(expression: Any) -> Any:
     return call(known, *map(_in_numpy, expression.arguments))
 
 
-def _optimizers(plan: ModelPlan) -> str:
+def _optimizers(plan: ModelPlan, groups: Mapping[str, TableGroup]) -> str:
     lines = []
     found = []
-    for scope, expression in plan.optimizers.items():
-        own = [each for each in plan.variables if each.part == scope and each.trainable]
-        names = sorted({module_name(each.layer) for each in own})
+    scopes: dict[str, list[str]] = {}
+    for scope in plan.optimizers:
+        scopes.setdefault(rule_of(scope, plan), []).append(scope)
+    for equal in scopes.values():
+        own = [each.layer for each in plan.variables if each.part in equal and each.trainable]
+        names = {groups[each].name if each in groups else module_name(each) for each in own}
         parameters: Any = call("model.parameters")
-        if len(plan.optimizers) > 1 or not plan.objectives:
-            parameters = call("optimizers.parameters_of", Name("model"), names)
-        found.append(_optimizer(expression, parameters))
+        if len(scopes) > 1 or not plan.objectives:
+            parameters = call("optimizers.parameters_of", Name("model"), sorted(names))
+        found.append(_optimizer(plan.optimizers[equal[0]], parameters))
     lines.append(statement("return", found) if found else _NO_OPTIMIZER)
     return function_text(
         "make_optimizers(model: Model) -> list[optimizers.RowOptimizer]",

@@ -17,8 +17,8 @@ from estimator_spec.convert.keras_columns.expressions import (
     call,
     render,
 )
-from estimator_spec.convert.keras_columns.lookups import TABLE_LAYERS
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
+from estimator_spec.convert.torch_columns.table_groups import TableGroup, group_tables, is_table
 
 # What every nn.Module has; no layer can have these names.
 _OF_MODULES = frozenset(
@@ -40,7 +40,6 @@ _OF_MODULES = frozenset(
 
 # Names of a layer's variables in PyTorch by Keras'.
 _ATTRIBUTES = {
-    "embeddings": "weight",
     "kernel": "weight",
     "bias": "bias",
     "gamma": "weight",
@@ -72,8 +71,10 @@ def module_name(layer: str) -> str:
     return f"{layer}_layer" if layer in _OF_MODULES else layer
 
 
-def state_name(variable: ModelVariable) -> str:
-    """Returns the name of a variable in a model's state."""
+def state_name(variable: ModelVariable, groups: Mapping[str, TableGroup]) -> str:
+    """Returns the name of a variable in a model's state; groups: result of `group_tables`."""
+    if variable.layer in groups:
+        return f"{groups[variable.layer].name}.{variable.layer}"
     return f"{module_name(variable.layer)}.{_ATTRIBUTES[variable.attribute]}"
 
 
@@ -88,6 +89,7 @@ class Translation:
         modules: expressions of modules by name.
         statements: (variable, expression) in the order of the calls.
         outputs: expressions of the outputs by name.
+        groups: result of `group_tables`.
 
     Raises:
         ValueError: an activation has no counterpart in PyTorch.
@@ -100,14 +102,25 @@ class Translation:
         self._values: dict[str, Any] = {
             name: DictItem(Name("inputs"), name) for name in plan.inputs
         }
+        self.groups = group_tables(plan)
+        self._lookups: dict[str, tuple[TableGroup, dict[str, Any]]] = {}
         for variable, expression in plan.layers:
-            made = self.tensor(expression)
-            if isinstance(expression, FunctionCall) and _is_table(expression):
-                self._values[variable] = made  # a module that several columns share
-            elif isinstance(made, Name) and made.text in dict(self.statements):
-                self._values[variable] = made  # a layer that changes nothing
+            if is_table(expression):
+                self._values[variable] = expression  # columns share it
+            elif self._table_of(expression) is not None:
+                self._look_up(variable, expression, plan)
             else:
-                self.statements.append((variable, made))
+                made = self.tensor(expression)
+                if isinstance(made, Name) and made.text in dict(self.statements):
+                    self._values[variable] = made  # a layer that changes nothing
+                else:
+                    self.statements.append((variable, made))
+        self.statements[:0] = [
+            (name, FunctionCall(Name(f"self.{group.name}"), (lookups,)))
+            for name, (group, lookups) in self._lookups.items()
+        ]
+        tables = {group.name: group.module() for group in self.groups.values()}
+        self.modules = tables | self.modules
         self.outputs = {name: self.tensor(value) for name, value in plan.outputs.items()}
 
     def tensor(self, expression: Any) -> Any:
@@ -120,39 +133,50 @@ class Translation:
             return expression
         made = expression.function
         if isinstance(made, FunctionCall):
-            if _is_table(made):
-                return FunctionCall(self.add_table(made), (self.ids(*expression.arguments),))
             assert isinstance(made.function, Name)
             return LAYERS[made.function.text](self, made, expression)
         assert isinstance(made, Name)
-        if _is_table(expression):
-            return self.add_table(expression)
-        if made.text in self._values:
-            return FunctionCall(self._values[made.text], (self.ids(*expression.arguments),))
         name, *fixed = OPERATIONS[made.text]
         first, *others = expression.arguments
         if made.text == "keras.ops.split":
             others = [_sizes(others[0], self.shapes)]
         return call(name, self.tensor(first), *map(self.tensor, others), *fixed)
 
-    def ids(self, ids: Name, weights: Name) -> Name:
-        """Returns the ids of a column and their weights, as tables take them."""
-        if ids.text not in dict(self.statements):
-            made = call("layers.BatchIds", *map(self.tensor, (ids, weights)))
-            self.statements.append((ids.text, made))
-        return ids
+    def _table_of(self, expression: Any) -> FunctionCall | None:
+        """Returns the table that an expression looks rows up in."""
+        function = getattr(expression, "function", None)
+        if isinstance(function, Name):
+            function = self._values.get(function.text)
+        return function if is_table(function) else None
+
+    def _look_up(self, variable: str, expression: FunctionCall, plan: ModelPlan) -> None:
+        """Adds a lookup to the call of its table's group."""
+        table = self._table_of(expression)
+        assert table is not None
+        group = self.groups[table.named["name"]]
+        name = plan.identifier(group.name, ("rows", group.name))
+        arguments = (table.named["name"], *map(self.tensor, expression.arguments))
+        self._lookups.setdefault(name, (group, {}))[1][variable] = arguments
+        self._values[variable] = DictItem(Name(name), variable)
 
     def constructors(self, variables: Iterable[str]) -> str:
         """Returns the modules and functions that make variables of the plan, as Markdown."""
         calls = dict(self.statements)
+        tables = {
+            variable: group.module(table)
+            for group, lookups in self._lookups.values()
+            for variable, (table, *_) in lookups.items()
+        }
         texts = []
         for name in variables:
             made = calls.get(name, self._values.get(name))
             while isinstance(made, FunctionCall):
                 made = made.function
+            module = tables.get(name)
             if isinstance(made, Name):
                 module = self.modules.get(made.text.removeprefix("self."))
-                texts.append(made.text if module is None else render(module, width=10**6))
+                texts += [made.text] if module is None else []
+            texts += [] if module is None else [render(module, width=10**6)]
         return ", ".join(f"`{text}`" for text in dict.fromkeys(texts))
 
     def module(self, name: str, expression: FunctionCall) -> Name:
@@ -160,22 +184,6 @@ class Translation:
         found = module_name(name)
         self.modules[found] = expression
         return Name(f"self.{found}")
-
-    def add_table(self, made: FunctionCall) -> Name:
-        """Adds a table of embeddings."""
-        options = dict(made.named)
-        sizes = (*made.arguments, options["combiner"])
-        named: dict[str, Any] = {}
-        if "max_norm" in options:
-            named["max_norm"] = options["max_norm"]
-        if not options.get("trainable", True):
-            named["trainable"] = False
-        return self.module(options["name"], call("layers.WeightedEmbedding", *sizes, **named))
-
-
-def _is_table(expression: Any) -> bool:
-    function = getattr(expression, "function", None)
-    return isinstance(function, Name) and function.text in TABLE_LAYERS
 
 
 def _sizes(ends: list[int], shapes: Mapping[tuple[str, str], tuple[int, ...]]) -> list[int]:
@@ -240,7 +248,7 @@ def _joined(model: Translation, made: FunctionCall, called: FunctionCall) -> Any
 
 
 def _sum(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
-    return call("sum", model.tensor(called.arguments[0]))
+    return call("layers.total", model.tensor(called.arguments[0]))
 
 
 def _same(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
@@ -258,7 +266,7 @@ LAYERS: dict[str, Callable[[Translation, FunctionCall, FunctionCall], Any]] = {
     "Bias": _bias,
     "Sum": _sum,
 }
-"""How a layer of Keras becomes one of PyTorch; tables are `layers.WeightedEmbedding`."""
+"""How a layer of Keras becomes one of PyTorch; tables are those of `layers.Tables`."""
 
 # PyTorch's function for one of Keras, and what follows its arguments.
 OPERATIONS: dict[str, tuple[Any, ...]] = {

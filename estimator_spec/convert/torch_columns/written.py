@@ -13,6 +13,7 @@ from estimator_spec.convert.keras_columns import program_files, trained_values
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
 from estimator_spec.convert.torch_columns import model_source
 from estimator_spec.convert.torch_columns.files import tensors
+from estimator_spec.convert.torch_columns.table_groups import group_tables
 from estimator_spec.convert.torch_columns.translation import Translation, state_name
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 
@@ -86,15 +87,20 @@ def write_program(
         directory: an empty directory.
     """
     program_files.write_files(texts, plan, directory)
-    tensors.write(os.path.join(directory, WEIGHTS), dict(_weights(checkpoint, found)))
+    groups = group_tables(plan)
+    weights = {state_name(each, groups): value for each, value in _weights(checkpoint, found)}
+    tensors.write(os.path.join(directory, WEIGHTS), weights)
     if plan.objectives or plan.optimizers:
-        slots = dict(_slots(plan, checkpoint, found))
-        tensors.write(os.path.join(directory, SLOTS), slots)
+        slots = {
+            f"{state_name(variable, groups)}/{slot}": value
+            for variable, slot, value in _slots(plan, checkpoint, found)
+        }
+        tensors.write(os.path.join(directory, SLOTS), {"step": _step(checkpoint), **slots})
 
 
 def _weights(
     checkpoint: str, found: Mapping[ModelVariable, str]
-) -> Iterator[tuple[str, np.ndarray]]:
+) -> Iterator[tuple[ModelVariable, np.ndarray]]:
     tables = [name for variable, name in found.items() if variable.attribute == "embeddings"]
     with Checkpoint(checkpoint) as opened:
         for variable, name in found.items():
@@ -103,7 +109,7 @@ def _weights(
                 values = np.concatenate([rows for _, rows in blocks])
             else:
                 values = trained_values.read_values(opened, [name])
-            yield state_name(variable), _in_torch(variable, values)
+            yield variable, _in_torch(variable, values)
 
 
 def _in_torch(variable: ModelVariable, values: np.ndarray) -> np.ndarray:
@@ -113,9 +119,8 @@ def _in_torch(variable: ModelVariable, values: np.ndarray) -> np.ndarray:
 
 def _slots(
     plan: ModelPlan, checkpoint: str, found: Mapping[ModelVariable, str]
-) -> Iterator[tuple[str, np.ndarray]]:
+) -> Iterator[tuple[ModelVariable, str, np.ndarray]]:
     with Checkpoint(checkpoint) as opened:
-        yield "step", np.array(opened.read_global_step() or 0, np.int64)
         for variable, slot, sources in trained_values.slots_of(opened, found, plan.slots):
             if not sources:
                 plan.differ(
@@ -123,5 +128,10 @@ def _slots(
                 )
                 continue
             factor = np.float32(plan.slot_factors.get(variable.part, 1.0))
-            values = _in_torch(variable, trained_values.read_values(opened, sources) * factor)
-            yield f"{state_name(variable)}/{slot}", values
+            values = trained_values.read_values(opened, sources) * factor
+            yield variable, slot, _in_torch(variable, values)
+
+
+def _step(checkpoint: str) -> np.ndarray:
+    with Checkpoint(checkpoint) as opened:
+        return np.array(opened.read_global_step() or 0, np.int64)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import os
 import sys
@@ -17,6 +18,7 @@ from estimator_spec.convert.keras_program import command, report
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.written import WrittenProgram, plan_model
 from estimator_spec.convert.torch_columns import table_optimizers, written
+from estimator_spec.convert.torch_columns.table_groups import group_tables
 from estimator_spec.convert.torch_columns.translation import state_name
 from estimator_spec.convert.torch_program import checking, recorded_proof
 from estimator_spec.core.checkpoints.bundle import Checkpoint
@@ -86,8 +88,8 @@ class TorchTarget:
     def write(self, request: command.Request, directory: str) -> Comparison:
         """Writes the program, and compares it by its check.py where there is torch."""
         use = request.use
-        names = (request.checkpoint, request.program, request.shown)
-        sources = plan_program(use, *names)
+        given = (request.checkpoint, request.program, request.shown)
+        sources = plan_program(use, *given)
         found, trained = command.read_input(request)
         write_program(sources, directory)
         recording = recorded_proof.record(use, sources, found, trained, request.scratch)
@@ -106,9 +108,8 @@ class TorchTarget:
             )
         side = Side(sources.shown, f"TensorFlow {tf.__version__}")
         result = Comparison(side, Side("model.py"), items, tuple(notes))
-        words = report.Words(
-            "Feature columns to PyTorch", "PyTorch", _how(use, sources), state_name
-        )
+        names = functools.partial(state_name, groups=group_tables(sources.plan))
+        words = report.Words("Feature columns to PyTorch", "PyTorch", _how(use, sources), names)
         report.write(use, sources, result, words, directory)
         return result
 

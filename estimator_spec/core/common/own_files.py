@@ -34,7 +34,14 @@ _NOTE = ".tpu_columns.kept-"
 AUTHOR = {"written by": "tpu-columns"}
 _BUNDLE = r"(index|data-\d+-of-\d+)(\.tempstate\d+)?"
 _PARTS = rf"part-\d+-of-\d+\.{_BUNDLE}"
-_PROGRAM = r"((model|serve)\.py|report\.(md|html)|vocabularies/[^/]+\.txt)"
+_MODULES = (
+    "check|heads|layers|model|optimizers|reading|recorded|records|serve|steps|tensors"
+    "|tf_examples|train"
+)
+_PROGRAM = (
+    rf"(({_MODULES})\.py|report\.(md|html)|vocabularies/[^/]+\.txt|check\.npz"
+    r"|weights\.keras|(weights|optimizer)\.safetensors)"
+)
 
 _LOG = logging.getLogger("tensorflow")  # TensorFlow's, without its import
 
@@ -50,9 +57,7 @@ class Job(enum.Enum):
         rf"|variables/(variables\.{_BUNDLE}|variables_temp/{_PARTS})"
     )
     # With the directories in which `write_file` writes its files, and the job's temporary one.
-    KERAS_PROGRAM = (
-        rf"scratch[^/]*/.+|weights\.keras|{_PROGRAM}(\.unfinished/({FILE}|{re.escape(MARKER)}))?"
-    )
+    KERAS_PROGRAM = rf"scratch[^/]*/.+|{_PROGRAM}(\.unfinished(/({FILE}|{re.escape(MARKER)}))?)?"
 
 
 class Unfinished:

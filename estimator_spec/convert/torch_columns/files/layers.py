@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,100 +12,102 @@ from torch import nn
 from torch.nn import functional
 
 
-class BatchIds:
-    """Ids of a batch and their weights.
+class Tables(nn.Module):
+    """Embedding tables of one width, in one parameter: their rows are looked up together.
+
+    The state of the module has an entry for each table, by its name. The gradient is sparse: it has
+    the rows that a step looks up.
 
     Args:
-        ids: [..., n], int64.
-        weights: [..., n]; 0.0 where there is no id.
-    """
-
-    def __init__(self, ids: torch.Tensor, weights: torch.Tensor) -> None:
-        self.ids, self.weights = ids, weights
-
-    @functools.cached_property
-    def unique(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ids, each once, in order, and the place of each id among them; for all their tables."""
-        ids, places = torch.unique(self.ids, return_inverse=True)
-        return ids, places
-
-    def factors(self, combiner: str) -> torch.Tensor:
-        """Returns the factor of each id's row, [..., n]; a combiner is that of a table."""
-        if combiner == "sum":
-            return self.weights
-        if combiner == "mean":
-            divisor = self.weights.sum(-1, keepdim=True)
-        else:
-            divisor = self.weights.square().sum(-1, keepdim=True).sqrt()
-        return self.weights / divisor.masked_fill(divisor == 0.0, math.inf)
-
-
-class RowSums(torch.autograd.Function):
-    """Sums of a table's rows, with a gradient that is faster than that of its operations."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, table: torch.Tensor, ids: BatchIds, factors: torch.Tensor
-    ) -> torch.Tensor:
-        """Returns the sums of the rows of ids times their factors."""
-        ctx.ids, ctx.factors, ctx.shape = ids, factors, table.shape
-        return weighted_sum(functional.embedding(ids.ids, table), factors)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        """Returns the gradient of the table, sparse: each row once, in order."""
-        rows, places = ctx.ids.unique
-        entries = gradient.unsqueeze(-2) * ctx.factors.unsqueeze(-1)
-        values = gradient.new_zeros(len(rows), ctx.shape[1])
-        values.index_add_(0, places.flatten(), entries.flatten(0, -2))
-        found = torch.sparse_coo_tensor(rows[None], values, ctx.shape, check_invariants=False)
-        return found, None, None
-
-
-def weighted_sum(rows: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """Returns sums, [..., d], of rows, [..., n, d], times their factors, [..., n]."""
-    return (rows * factors.unsqueeze(-1)).sum(-2)
-
-
-class WeightedEmbedding(nn.Module):
-    """Table of embeddings, whose rows are combined for each example by weights.
-
-    Its gradient is sparse: it has the rows that a step looks up.
-
-    Args:
-        rows: number of rows.
         dimension: width of a row.
-        combiner: 'sum'; 'mean', divided by the sum of the weights; 'sqrtn', by the root of the sum
-            of their squares.
+        tables: number of rows and combiner of each table, by its name. A combiner is 'sum'; 'mean',
+            divided by the sum of the weights; or 'sqrtn', by the root of the sum of their squares.
         max_norm: rows are clipped to this norm when they are looked up; None: they aren't.
-        trainable: whether it trains.
+        trainable: whether they train.
+        unique: whether the gradient has each row of a lookup once, as TensorFlow clips it.
+
+    Attributes:
+        places: rows of the parameter, by name of the table.
     """
 
     def __init__(
         self,
-        rows: int,
         dimension: int,
-        combiner: str = "mean",
+        tables: Mapping[str, tuple[int, str]],
         max_norm: float | None = None,
         trainable: bool = True,
+        unique: bool = False,
     ) -> None:
         super().__init__()
-        self.combiner, self.max_norm = combiner, max_norm
+        self.max_norm, self.unique = max_norm, unique
+        self.combiners = {name: combiner for name, (_, combiner) in tables.items()}
+        self.places: dict[str, slice] = {}
+        rows = 0
+        for name, (size, _) in tables.items():
+            self.places[name] = slice(rows, rows + size)
+            rows += size
         self.weight = nn.Parameter(torch.zeros(rows, dimension), requires_grad=trainable)
 
-    def forward(self, ids: BatchIds) -> torch.Tensor:
-        """Returns the combined rows, [..., dimension]."""
-        factors = ids.factors(self.combiner)
-        if not (self.training and self.weight.requires_grad):
-            rows = self._clipped(functional.embedding(ids.ids, self.weight))
-        elif self.max_norm is None:
-            return RowSums.apply(self.weight, ids, factors)
-        else:
-            # TensorFlow looks up each row once: gradients have one entry for it.
-            unique, places = ids.unique
-            rows = self._clipped(functional.embedding(unique, self.weight, sparse=True))
-            rows = functional.embedding(places, rows)
-        return weighted_sum(rows, factors)
+    def __getitem__(self, name: str) -> torch.Tensor:
+        """Returns a table, [rows, dimension]: a part of the parameter, not a copy."""
+        return self.weight[self.places[name]]
+
+    def forward(
+        self, lookups: Mapping[str, tuple[str, torch.Tensor, torch.Tensor]]
+    ) -> dict[str, torch.Tensor]:
+        """Returns combined rows, [..., dimension], by name of the lookup.
+
+        Args:
+            lookups: table, ids, [..., n], and weights, [..., n], by name. A weight is 0.0 where
+                there is no id.
+        """
+        if self.training and self.weight.requires_grad:
+            return self._trained_sums(lookups)
+        found = {}
+        for name, (table, ids, weights) in lookups.items():
+            rows = self._clipped(functional.embedding(ids, self[table]))
+            found[name] = weighted_sum(rows, row_factors(weights, self.combiners[table]))
+        return found
+
+    def _trained_sums(
+        self, lookups: Mapping[str, tuple[str, torch.Tensor, torch.Tensor]]
+    ) -> dict[str, torch.Tensor]:
+        """Does what `forward` does, by one lookup of all rows: steps take a third less time."""
+        groups: dict[Any, list[str]] = {}
+        for name, (table, ids, _) in lookups.items():
+            shape = name if self.unique else ids.shape
+            groups.setdefault((shape, self.combiners[table]), []).append(name)
+        places, factors = [], []
+        for (_, combiner), names in groups.items():
+            tables, ids, weights = zip(*map(lookups.__getitem__, names), strict=True)
+            places.append(self._places(tables, torch.stack(ids)))
+            factors.append(row_factors(torch.stack(weights), combiner))
+        flat = orders = [each.flatten() for each in places]
+        if self.unique:
+            flat, orders = zip(*(torch.unique(each, return_inverse=True) for each in flat))
+        rows = self._clipped(functional.embedding(torch.cat(flat), self.weight, sparse=True))
+        parts = rows.split([len(each) for each in flat])
+        if self.unique:
+            parts = [part.index_select(0, order) for part, order in zip(parts, orders, strict=True)]
+        found: dict[str, torch.Tensor] = {}
+        for names, part, factor in zip(groups.values(), parts, factors, strict=True):
+            sums = weighted_sum(part.view(*factor.shape, rows.shape[1]), factor)
+            found.update(zip(names, sums.unbind(), strict=True))
+        return found
+
+    def _places(self, tables: Sequence[str], ids: torch.Tensor) -> torch.Tensor:
+        """Returns the rows of the parameter that are those of tables' ids, [tables, ..., n]."""
+        places = [self.places[table] for table in tables]
+        form = (-1, *[1] * (ids.dim() - 1))
+        first = ids.new_tensor([each.start for each in places]).view(form)
+        found = ids + first
+        wrong = (ids < 0) | (found >= ids.new_tensor([each.stop for each in places]).view(form))
+        if wrong.any():
+            number = int(wrong.nonzero()[0, 0])
+            table, value = tables[number], int(ids[number][wrong[number]][0])
+            rows = places[number].stop - places[number].start
+            raise IndexError(f"Table {table!r}: the id {value} is outside of [0, {rows}).")
+        return found
 
     def _clipped(self, rows: torch.Tensor) -> torch.Tensor:
         if self.max_norm is None:
@@ -114,6 +116,61 @@ class WeightedEmbedding(nn.Module):
         norms = torch.where(squares > 0.0, squares, 1.0).sqrt()
         norms = torch.where(squares > 0.0, norms, squares)
         return rows * self.max_norm / norms.clamp_min(self.max_norm)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        for name in self.places:
+            destination[prefix + name] = self[name] if keep_vars else self[name].detach()
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        given = {key: value for key, value in state_dict.items() if key.startswith(prefix)}
+        for name in self.places:
+            key, table = prefix + name, self[name].detach()
+            values = given.pop(key, None)
+            if values is None:
+                missing_keys.append(key)
+            elif values.shape != table.shape:
+                shapes = f"{list(values.shape)}, the table has {list(table.shape)}"
+                error_msgs.append(f"The values of {key} have the shape {shapes}.")
+            else:
+                table.copy_(values)
+        unexpected_keys.extend(given)
+
+
+def row_factors(weights: torch.Tensor, combiner: str) -> torch.Tensor:
+    """Returns the factor of each row, [..., n], of weights, [..., n]."""
+    if combiner == "sum":
+        return weights
+    if combiner == "mean":
+        divisor = weights.sum(-1, keepdim=True)
+    else:
+        divisor = weights.square().sum(-1, keepdim=True).sqrt()
+    return weights / divisor.masked_fill(divisor == 0.0, math.inf)
+
+
+def weighted_sum(rows: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    """Returns sums, [..., d], of rows, [..., n, d], times their factors, [..., n]."""
+    products = rows * factors.unsqueeze(-1)
+    return products.squeeze(-2) if products.shape[-2] == 1 else products.sum(-2)
+
+
+def variables_of(model: nn.Module) -> Iterator[tuple[str, nn.Parameter, slice]]:
+    """Yields the names that variables have in a model's state, the parameter and its rows."""
+    for prefix, module in model.named_modules():
+        for name, parameter in module.named_parameters(prefix, recurse=False):
+            if isinstance(module, Tables):
+                for table, rows in module.places.items():
+                    yield f"{prefix}.{table}", parameter, rows
+            else:
+                yield name, parameter, slice(None)
 
 
 class Bias(nn.Module):
@@ -162,6 +219,11 @@ class BatchNorm(nn.Module):
                 self.running_var.lerp_(variance, 1.0 - self.momentum)
         scale = torch.rsqrt(variance + self.epsilon) * self.weight
         return inputs * scale + (self.bias - mean * scale)
+
+
+def total(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Returns the sum of tensors of one shape."""
+    return torch.stack(tensors).sum(0)
 
 
 def count_ids(ids: torch.Tensor, weights: torch.Tensor, size: int) -> torch.Tensor:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import nn
 
+import layers
 import tensors
 
 FilePath = str | os.PathLike[str]
@@ -63,6 +64,7 @@ class RowOptimizer(torch.optim.Optimizer):
         self.learning_rate = learning_rate
         self.clipping = (clipvalue, clipnorm, global_clipnorm)
         self.step_number = 0
+        self.numbers_at: dict[torch.Tensor, torch.Tensor] = {}
         super().__init__([each for each in parameters if each.requires_grad], {})
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -99,37 +101,40 @@ class RowOptimizer(torch.optim.Optimizer):
         found = [each for group in self.param_groups for each in group["params"]]
         found = [each for each in found if each.grad is not None]
         gradients = clipped([each.grad for each in found], *self.clipping)
-        tables = []
         for parameter, gradient in zip(found, gradients, strict=True):
             if not gradient.is_sparse:
                 self.update(parameter, gradient, self.state[parameter])
             elif self.changes_all_rows:
                 self.update(parameter, gradient.to_dense(), self.state[parameter])
             else:
-                tables.append((parameter, *unique_rows(gradient)))
-        for width in {each.shape[1] for each, *_ in tables}:
-            of_width = [each for each in tables if each[0].shape[1] == width]
-            self.update_rows(*zip(*of_width, strict=True))
+                self.update_rows(parameter, *self.sum_rows(parameter, gradient))
         self.step_number += 1
         return loss
 
-    def update_rows(
-        self,
-        tables: Sequence[torch.Tensor],
-        rows: Sequence[torch.Tensor],
-        gradients: Sequence[torch.Tensor],
-    ) -> None:
-        """Changes rows of tables of one width, and slots, at once: that takes fewer operations."""
-        stored = {
-            name: [self.state[table][name] for table in tables] for name in self.state[tables[0]]
-        }
-        slots = {name: rows_of(slot, rows) for name, slot in stored.items()}
-        variable = rows_of(tables, rows)
-        self.update(variable, torch.cat(gradients), slots)
-        sizes = [len(each) for each in rows]
-        for whole, part in ((tables, variable), *((stored[name], slots[name]) for name in slots)):
-            for tensor, places, values in zip(whole, rows, part.split(sizes), strict=True):
-                tensor.index_copy_(0, places, values)
+    def sum_rows(
+        self, tables: torch.Tensor, gradient: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the rows of a sparse gradient, each once, and the sums of their entries."""
+        rows, values = gradient._indices()[0], gradient._values()
+        # This takes a fourth of the time of sorting: each entry writes its number at its row, and
+        # the one that is there afterwards stands for the row.
+        if tables not in self.numbers_at:
+            self.numbers_at[tables] = rows.new_zeros(len(tables))
+        numbers = torch.arange(len(rows), device=rows.device)
+        first = self.numbers_at[tables].index_copy_(0, rows, numbers).index_select(0, rows)
+        chosen = first == numbers
+        order = (chosen.cumsum(0) - 1).index_select(0, first)
+        rows = rows[chosen]
+        return rows, values.new_zeros(len(rows), *values.shape[1:]).index_add_(0, order, values)
+
+    def update_rows(self, tables: torch.Tensor, rows: torch.Tensor, gradient: torch.Tensor) -> None:
+        """Changes rows of a parameter, and of its slots."""
+        whole = {"": tables, **self.state[tables]}
+        parts = {name: each.index_select(0, rows) for name, each in whole.items()}
+        slots = {name: each for name, each in parts.items() if name}
+        self.update(parts[""], gradient, slots)
+        for name, each in whole.items():
+            each.index_copy_(0, rows, parts[name])
 
     def update(
         self, variable: torch.Tensor, gradient: torch.Tensor, slots: Mapping[str, torch.Tensor]
@@ -166,9 +171,9 @@ class Adagrad(RowOptimizer):
 
     def update(self, variable: Any, gradient: Any, slots: Any) -> None:
         """Changes a variable and its sum of squares."""
-        sums = slots["accumulator"].add_(gradient.square())
-        root = sums.sqrt().add_(float(self.options["epsilon"]))
-        variable.sub_(gradient * float(self.rate()) / root)
+        root = slots["accumulator"].addcmul_(gradient, gradient).sqrt()
+        root.add_(float(self.options["epsilon"]))
+        variable.addcdiv_(gradient, root, value=-float(self.rate()))
 
 
 class Adadelta(RowOptimizer):
@@ -351,20 +356,6 @@ def clipped(
     return list(gradients)
 
 
-def rows_of(tensors: Sequence[torch.Tensor], rows: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Returns some rows of tensors of one width, one below the other."""
-    pairs = zip(tensors, rows, strict=True)
-    return torch.cat([tensor.index_select(0, places) for tensor, places in pairs])
-
-
-def unique_rows(gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the rows of a sparse gradient, each once, and their values."""
-    rows = gradient._indices()[0]
-    if (rows[1:] <= rows[:-1]).any():  # several lookups
-        gradient = gradient.coalesce()
-    return gradient._indices()[0], gradient._values()
-
-
 def entries(gradient: torch.Tensor) -> torch.Tensor:
     """Returns the elements of a gradient: of a sparse one its rows, with those that repeat."""
     return gradient._values() if gradient.is_sparse else gradient
@@ -378,9 +369,9 @@ def with_entries(gradient: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     return torch.sparse_coo_tensor(indices, values, gradient.shape, check_invariants=False)
 
 
-def parameters_of(model: nn.Module, layers: Iterable[str]) -> list[nn.Parameter]:
+def parameters_of(model: nn.Module, names: Iterable[str]) -> list[nn.Parameter]:
     """Returns the parameters of some layers of a model."""
-    return [each for name in layers for each in model.get_submodule(name).parameters()]
+    return [each for name in names for each in model.get_submodule(name).parameters()]
 
 
 def rsqrt(value: Any) -> Any:
@@ -482,10 +473,8 @@ def save(
 ) -> None:
     """Writes the slots of optimizers by the names of the model's parameters, and the step."""
     found: dict[str, np.ndarray] = {"step": np.array(max(each.step_number for each in optimizers))}
-    for name, parameter in model.named_parameters():
-        for optimizer in optimizers:
-            for slot, values in optimizer.state.get(parameter, {}).items():
-                found[f"{name}/{slot}"] = values.cpu().numpy()
+    for name, values in slots_of(model, optimizers):
+        found[name] = values.cpu().numpy()
     tensors.write(path, found)
 
 
@@ -496,8 +485,16 @@ def load(
     found = tensors.read(path)
     for optimizer in optimizers:
         optimizer.step_number = int(found["step"])
-    for name, parameter in model.named_parameters():
+    for name, values in slots_of(model, optimizers):
+        if name in found:
+            values.copy_(torch.from_numpy(found[name]))
+
+
+def slots_of(
+    model: nn.Module, optimizers: Sequence[RowOptimizer]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yields the slots of the model's variables and their names."""
+    for variable, parameter, rows in layers.variables_of(model):
         for optimizer in optimizers:
             for slot, values in optimizer.state.get(parameter, {}).items():
-                if f"{name}/{slot}" in found:
-                    values.copy_(torch.from_numpy(found[f"{name}/{slot}"]))
+                yield f"{variable}/{slot}", values[rows]

@@ -54,13 +54,20 @@ def evaluate(model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
     return found.result()
 
 
+def keep_memory() -> None:
+    """Makes glibc keep the memory that a step frees for the next one, which takes less time.
+
+    It keeps as much as it has seen freed at once. Other C libraries may not.
+    """
+    torch.empty(30 * 2**20, dtype=torch.uint8)
+
+
 def train_step(
     model: nn.Module, rules: Sequence[optimizers.RowOptimizer], batch: Batch
 ) -> torch.Tensor:
     """Trains a step, and returns the loss before it."""
     inputs, labels, weights = batch
-    for rule in rules:
-        rule.zero_grad()
+    model.zero_grad()
     loss = heads.total_loss(columns.HEADS, model(inputs), labels, weights)
     loss.backward()
     for rule in rules:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 import model as columns
 import optimizers
@@ -28,69 +28,75 @@ import steps
 import tensors
 
 
-class Examples(IterableDataset):
-    """Examples of TFRecord files, serialized, in a random order.
+class Batches(IterableDataset):
+    """Batches of files, as `reading.training_batch` returns them, in a random order.
 
     Args:
-        paths: the files.
-        buffer: of how many the next one is chosen; 1: none is shuffled.
+        paths: the files. Of several processes that read, each has a part of them.
+        labels: keys of the labels by name of the head.
+        size: examples of a batch.
+        buffer: of how many examples of TFRecords the next one is chosen; 1: none is shuffled.
     """
 
-    def __init__(self, paths: Sequence[str], buffer: int) -> None:
-        self.paths, self.buffer = paths, buffer
+    def __init__(
+        self, paths: Sequence[str], labels: Mapping[str, str], size: int, buffer: int
+    ) -> None:
+        self.paths, self.labels, self.size, self.buffer = paths, labels, size, buffer
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        own = get_worker_info()
+        paths = self.paths if own is None else self.paths[own.id :: own.num_workers]
+        arrays = [path for path in paths if path.endswith(".npz")]
+        others = [path for path in paths if path not in arrays]
+        for features in itertools.chain(self.of_arrays(arrays), self.of_records(others)):
+            labels = {name: features[key] for name, key in self.labels.items()}
+            yield reading.training_batch(features, labels[""] if [*labels] == [""] else labels)
+
+    def of_arrays(self, paths: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Yields the features of batches of .npz files."""
+        for path in paths:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {key: reading.as_array(file[key]) for key in file.files}
+            order = np.random.permutation(len(next(iter(arrays.values()))))
+            for first in range(0, len(order), self.size):
+                chosen = order[first : first + self.size]
+                yield {key: value[chosen] for key, value in arrays.items()}
+
+    def of_records(self, paths: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yields the features of batches of TFRecord files."""
+        if not paths:
+            return
         import records  # which needs protobuf
+        import tf_examples
 
-        kept: list[bytes] = []
-        for record in itertools.chain.from_iterable(map(records.read_records, self.paths)):
-            kept.append(record)
-            if len(kept) == self.buffer:
-                yield kept.pop(random.randrange(self.buffer))
-        random.shuffle(kept)
-        yield from kept
-
-
-def read_examples(serialized: Sequence[bytes], labels: Mapping[str, str]) -> steps.Batch:
-    """Returns the batch of serialized tf.Examples; `labels` are their keys by name of the head."""
-    import records
-    import tf_examples
-
-    of_labels = {labels[name]: kind for name, kind in tf_examples.LABELS.items()}
-    found = records.parse_examples(serialized, {**tf_examples.FEATURES, **of_labels})
-    return steps.as_tensors(reading.training_batch(found, chosen(found, labels)))
+        kinds = {self.labels[name]: kind for name, kind in tf_examples.LABELS.items()}
+        examples = shuffled(
+            itertools.chain.from_iterable(map(records.read_records, paths)), self.buffer
+        )
+        while batch := [*itertools.islice(examples, self.size)]:
+            yield records.parse_examples(batch, {**tf_examples.FEATURES, **kinds})
 
 
-def chosen(features: Mapping[str, Any], labels: Mapping[str, str]) -> Any:
-    """Returns the labels among features: those of several heads by their names."""
-    if [*labels] == [""]:
-        return features[labels[""]]
-    return {name: features[key] for name, key in labels.items()}
+def shuffled(values: Iterable[Any], buffer: int) -> Iterator[Any]:
+    """Yields values in a random order: the next one is chosen of a number of them."""
+    kept: list[Any] = []
+    for value in values:
+        kept.append(value)
+        if len(kept) == buffer:
+            yield kept.pop(random.randrange(buffer))
+    random.shuffle(kept)
+    yield from kept
 
 
-def read_arrays(
-    paths: Sequence[str], size: int, labels: Mapping[str, str]
-) -> Iterator[steps.Batch]:
-    """Yields batches of the arrays of .npz files, in a random order."""
-    for path in paths:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-        order = np.random.permutation(len(next(iter(arrays.values()))))
-        for first in range(0, len(order), size):
-            part = {key: value[order[first : first + size]] for key, value in arrays.items()}
-            yield steps.as_tensors(reading.training_batch(part, chosen(part, labels)))
+def unchanged(batch: Any) -> Any:
+    """Returns a batch: arrays take less time than tensors from one process to another."""
+    return batch
 
 
-def batches(options: argparse.Namespace, labels: Mapping[str, str]) -> Iterable[steps.Batch]:
-    """Returns the batches of the files."""
-    arrays = [path for path in options.files if path.endswith(".npz")]
-    if arrays:
-        return read_arrays(arrays, options.batch_size, labels)
-    return DataLoader(
-        Examples(options.files, options.shuffle),
-        options.batch_size,
-        collate_fn=lambda serialized: read_examples(serialized, labels),
-    )
+def load_batches(dataset: Batches, workers: int) -> Iterable[steps.Batch]:
+    """Returns a dataset's batches, read ahead by some processes; 0: by this one, when needed."""
+    read = DataLoader(dataset, batch_size=None, num_workers=workers, collate_fn=unchanged)
+    return map(steps.as_tensors, read)
 
 
 def show(number: int, loss: float) -> None:
@@ -127,18 +133,21 @@ def main() -> None:
     add("--batch-size", type=int, default=64)
     add("--shuffle", type=int, default=10_000, help="examples that the next one is chosen of")
     add("--threads", type=int, default=1, help="of torch; more pay for wide hidden layers only")
+    add("--workers", type=int, default=1, help="processes that read the files; 0: this one does")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    steps.keep_memory()
     labels = label_keys(options.label)
     model = columns.load_model()
     rules = columns.load_optimizers(model)
     number = 0
+    dataset = Batches(options.files, labels, options.batch_size, options.shuffle)
     for _ in range(options.epochs):
         model.train()
-        for batch in batches(options, labels):
+        for batch in load_batches(dataset, options.workers):
             number += 1
             show(number, steps.train_step(model, rules, batch).item())
-        found = steps.evaluate(model, batches(options, labels))
+        found = steps.evaluate(model, load_batches(dataset, options.workers))
         sys.stderr.write("\n")
         print(", ".join(f"{key} {value:.5g}" for key, value in found.items()))  # noqa: T201
     folder = pathlib.Path(options.output)
