@@ -24,6 +24,7 @@ paths = SETTINGS["tool"]["pytest"]["ini_options"]["pythonpath"]
 sys.path[:0] = [str(TESTS.parent), *(str(TESTS.parent / path) for path in paths)]
 
 import estimator_spec  # noqa: E402  # from the path above, as the rest
+import tpu_columns  # noqa: E402
 from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
 from estimator_spec.convert.keras_program import batches, proof, written  # noqa: E402
 from estimator_spec.convert.keras_program.first_use import EstimatorUse  # noqa: E402
@@ -93,8 +94,9 @@ def visits() -> Any:
 
 
 def classes(directory: Path) -> tuple[Any, Callable[[], Any]]:
-    """Returns a model of three classes: Adam, batch norm, dropout, hashes, ids and weights."""
-    first = fc.categorical_column_with_vocabulary_list("first", ["w1", "w2"], num_oov_buckets=2)
+    """Returns a model of three classes: clipped Adam, batch norm, dropout, a shared table."""
+    words = ["w1", "w2"]
+    first = fc.categorical_column_with_vocabulary_list("first", words, num_oov_buckets=2)
     columns = [
         fc.embedding_column(fc.categorical_column_with_hash_bucket("words", 30), 3),
         fc.embedding_column(fc.categorical_column_with_identity("id", 9), 2, "sqrtn"),
@@ -102,6 +104,10 @@ def classes(directory: Path) -> tuple[Any, Callable[[], Any]]:
         fc.indicator_column(fc.categorical_column_with_hash_bucket("id", 7, tf.int64)),
         fc.embedding_column(first, 2),
         fc.bucketized_column(fc.numeric_column("size", 2), [-1.0, 0.0, 1.0]),
+        *tpu_columns.shared_embedding_columns(
+            [fc.categorical_column_with_vocabulary_list(key, words) for key in ("first", "words")],
+            3,
+        ),
     ]
     estimator = estimator_spec.DNNClassifier(
         [5],
@@ -110,7 +116,7 @@ def classes(directory: Path) -> tuple[Any, Callable[[], Any]]:
         3,
         "weight",
         ["a", "b", "c"],
-        optimizer="Adam",
+        optimizer=tf.keras.optimizers.legacy.Adam(0.01, clipvalue=0.001),
         dropout=0.25,
         batch_norm=True,
     )
