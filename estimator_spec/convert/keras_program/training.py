@@ -20,7 +20,7 @@ import tensorflow as tf
 from estimator_spec.compare.comparison import Item, Outcome, listed
 from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_arrays, compare_changes, compare_series
-from estimator_spec.convert.keras_columns import optimizers, source, trained_values
+from estimator_spec.convert.keras_columns import optimizer_classes, optimizers, trained_values
 from estimator_spec.convert.keras_columns.readings import NUMPY
 from estimator_spec.convert.keras_program import estimator_side, written
 from estimator_spec.convert.keras_program.batches import Batch, Feeding
@@ -83,7 +83,8 @@ def compare(
         rules = _rules(sources)
         if all(item.agrees for item in items) or losses is None or not rules:
             return items, []
-        exact = load_module(os.path.dirname(module.__file__), source.with_rules_of_estimators)
+        given = optimizer_classes.rules_of_estimators()
+        exact = load_module(os.path.dirname(module.__file__), given)
         other = trained_model(sources, exact)
         others, _ = compare_with(trained, sources, exact, other, tolerances)
     if not all(item.agrees for item in others):

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from estimator_spec.convert.keras_columns import (
@@ -151,17 +152,25 @@ def model_predictions(
     return module.with_classes(outputs) if hasattr(module, "with_classes") else outputs
 
 
-def load_module(directory: str, change: Callable[[str], str] = str) -> Any:
+def load_module(directory: str, given: Mapping[str, Any] = types.MappingProxyType({})) -> Any:
     """Imports the model.py of a directory, under a name of its own.
 
     Args:
         directory: the directory.
-        change: returns the text to import, of that of the file.
+        given: what names of the module are, in place of what the file imports or defines.
     """
     path = os.path.join(directory, "model.py")
     module = types.ModuleType("model_of_to_keras")
     module.__file__ = path
     # Not by an import, which may leave a __pycache__ there.
     with open(path, encoding="utf-8") as file:
-        exec(compile(change(file.read()), path, "exec"), vars(module))
+        tree = ast.parse(file.read(), path)
+    tree.body = [node for node in tree.body if _defined(node) not in given]
+    vars(module).update(given)
+    exec(compile(tree, path, "exec"), vars(module))
     return module
+
+
+def _defined(node: ast.stmt) -> str | None:
+    """Returns the name that a class, a function or the import of a module defines."""
+    return node.names[0].name if isinstance(node, ast.Import) else getattr(node, "name", None)
