@@ -111,45 +111,52 @@ def plan_program(
         return WrittenProgram(plan, opened.prefix, found, texts, os.fspath(shown), reading)
 
 
-def write_program(sources: WrittenProgram, directory: str) -> tuple[Any, Any]:
-    """Writes the files into a directory, and the trained weights.
+class LoadedProgram(NamedTuple):
+    """A program that was imported, with its trained model.
 
-    Returns:
-        The module of model.py, and the trained model.
+    Attributes:
+        sources: its sources.
+        module: the module of model.py.
+        model: the model, compiled if its optimizer moved.
     """
+
+    sources: WrittenProgram
+    module: Any
+    model: Any
+
+    def preprocess(self, batch: Batch) -> Any:
+        """Returns what the model takes, of the features of a batch."""
+        return self.module.preprocess(self.sources.inputs(batch)[0])
+
+    def training_batch(self, batch: Batch) -> Any:
+        """Returns what the model trains and is evaluated with, of a batch."""
+        return self.module.training_batch(*self.sources.inputs(batch))
+
+    def predictions(self, batch: Batch) -> dict[str, Any]:
+        """Returns what the model predicts for a batch, classes among them."""
+        outputs = dict(self.model(self.preprocess(batch)))
+        module = self.module
+        return module.with_classes(outputs) if hasattr(module, "with_classes") else outputs
+
+
+def write_program(sources: WrittenProgram, directory: str) -> LoadedProgram:
+    """Writes the files into a directory, and the trained weights; returns the program."""
     program_files.write_files(sources.texts, sources.plan, directory)
-    module = load_module(directory)
-    model = trained_model(sources, module)
-    model.save(os.path.join(directory, "weights.keras"))
-    return module, model
+    program = load_program(sources, load_module(directory))
+    program.model.save(os.path.join(directory, "weights.keras"))
+    return program
 
 
-def trained_model(sources: WrittenProgram, module: Any) -> Any:
-    """Returns a model of the module of model.py, with the checkpoint's values and slots.
-
-    It is compiled if its optimizer moved.
-    """
+def load_program(sources: WrittenProgram, module: Any) -> LoadedProgram:
+    """Returns the program of a module of model.py, with the checkpoint's values and slots."""
     # Random values would take the memory of a table twice more.
     has_tables = "initializer" in inspect.signature(module.build_model).parameters
     model = module.build_model("zeros") if has_tables else module.build_model()
     trained_values.load(model, sources.checkpoint, sources.found)
-    plan = sources.plan
-    if plan.optimizer is not None:
+    if sources.plan.optimizer is not None:
         module.compile_model(model)
-        missing = trained_values.load_slots(
-            model, sources.checkpoint, sources.found, plan.slots, plan.slot_factors
-        )
-        for name in missing:
-            plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")
-    return model
-
-
-def model_predictions(
-    sources: WrittenProgram, module: Any, model: Any, batch: Batch
-) -> dict[str, Any]:
-    """Returns what a model of the module of model.py predicts for a batch, classes among them."""
-    outputs = dict(model(module.preprocess(sources.inputs(batch)[0])))
-    return module.with_classes(outputs) if hasattr(module, "with_classes") else outputs
+        trained_values.load_slots(sources.plan, model, sources.checkpoint, sources.found)
+    return LoadedProgram(sources, module, model)
 
 
 def load_module(directory: str, given: Mapping[str, Any] = types.MappingProxyType({})) -> Any:
