@@ -298,10 +298,3 @@ def _unreadable(what: str, name: str) -> str:
 
 def _is_docstring(statement: Any) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def functions_of(nodes: Any) -> Iterator[str]:
-    """Yields the names that code reads, for the closure of functions that call each other."""
-    for node in ast.walk(nodes):
-        if isinstance(node, ast.Name):
-            yield node.id

@@ -145,17 +145,7 @@ def _model_class() -> Any:
 
 def compile_model(plan: ModelPlan, model: Any) -> None:
     """Compiles a model with the loss, the metrics and the optimizer of a plan, if it has one."""
-    names = known_names()
-    made = {key: evaluate(getattr(plan, key), names) for key in _COMPILED}
-    model.compile(
-        optimizer=made["optimizer"],
-        loss=made["loss"],
-        loss_weights=made["loss_weights"] or None,
-        weighted_metrics=made["metrics"],
-    )
-
-
-_COMPILED = ("optimizer", "loss", "loss_weights", "metrics")
+    model.compile(**evaluate(plan.compiled(plan.optimizer), known_names()))
 
 
 def _evaluate(

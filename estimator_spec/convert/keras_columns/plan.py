@@ -289,6 +289,12 @@ class ModelPlan:
         wide = [each.layer for each in self.variables if each.part == "linear"]
         return call("wide_and_deep", self.optimizers["dnn"], self.optimizers["linear"], wide)
 
+    def compiled(self, optimizer: Any) -> dict[str, Any]:
+        """Returns the arguments of `compile`, with the expression of an optimizer."""
+        weights = {"loss_weights": self.loss_weights} if self.loss_weights else {}
+        losses = {"loss": self.loss, **weights}
+        return {"optimizer": optimizer, **losses, "weighted_metrics": self.metrics}
+
     def differ(self, column: str, what: str, text: str, of_keras: bool = False) -> None:
         """Adds a difference, once."""
         difference = Difference(column, what, text, of_keras)

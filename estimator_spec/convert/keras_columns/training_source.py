@@ -29,10 +29,7 @@ def write_training(plan: ModelPlan) -> str:
         return ""
     moved = plan.optimizer is not None
     optimizer = plan.optimizer if moved else Name("optimizer")
-    options: dict[str, Any] = {"optimizer": optimizer, "loss": plan.loss}
-    if plan.loss_weights:
-        options["loss_weights"] = plan.loss_weights
-    options["weighted_metrics"] = plan.metrics
+    options = plan.compiled(optimizer)
     compiled = function_text(
         f"compile_model(model: keras.Model{'' if moved else ', optimizer: Any'}) -> None",
         "Compiles a model with the estimator's loss, metrics and optimizer."

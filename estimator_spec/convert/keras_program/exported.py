@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec import saved_models
-from estimator_spec.convert.keras_program.batches import Batch, innermost
+from estimator_spec.convert.keras_program.batches import Batch, innermost, nested
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.user_functions.model_spec import ModeKeys
@@ -110,7 +110,7 @@ def _read_hints(columns: Iterable[Any], sources: Mapping[str, str]) -> dict[str,
     """Returns what columns know of their features, by the names of these in the SavedModel."""
     found: dict[str, _KeyHints] = {}
     for column in columns:
-        for each in _all(column):
+        for each in nested(column):
             if hasattr(each, "weight_feature_key"):
                 key = next(innermost(each.categorical_column)).key
                 weights = sources.get(each.weight_feature_key, each.weight_feature_key)
@@ -133,16 +133,6 @@ def _read_hints(columns: Iterable[Any], sources: Mapping[str, str]) -> dict[str,
                 old = found.get(name, _KeyHints([], None, None))
                 found[name] = old._replace(words=[*old.words, *each.boundaries])
     return found
-
-
-def _all(column: Any) -> Iterator[Any]:
-    """Yields the columns that a column is made of, itself first."""
-    yield column
-    inner = getattr(column, "categorical_column", None)
-    parts = [inner] if inner is not None else getattr(column, "keys", ())
-    for part in parts:
-        if not isinstance(part, str):
-            yield from _all(part)
 
 
 def _known(column: Any) -> list[Any]:

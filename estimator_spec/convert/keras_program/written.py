@@ -20,7 +20,7 @@ from estimator_spec.convert.keras_columns import (
     trained_values,
 )
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
-from estimator_spec.convert.keras_program.batches import Batch
+from estimator_spec.convert.keras_program.batches import Batch, as_array, as_tensor
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 
@@ -48,9 +48,7 @@ class WrittenProgram(NamedTuple):
 
     def inputs(self, batch: Batch) -> tuple[dict[str, Any], Any]:
         """Returns the features and labels of a batch as the program takes them."""
-        if self.reading == readings.TENSORFLOW:
-            return batch.tensors(), batch.label_tensors()
-        return batch.arrays(), batch.label_arrays()
+        return batch.converted(as_tensor if self.reading == readings.TENSORFLOW else as_array)
 
 
 def plan_model(
