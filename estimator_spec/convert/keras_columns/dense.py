@@ -116,10 +116,10 @@ def _one_hot_buckets(column: Any, plan: ModelPlan) -> Name:
     buckets = call("buckets_of", read_numbers(column.source_column, plan), boundaries)
     plan.read("buckets", {name: buckets}, {name: Input((number,), "int32")})
     encoding = call("keras.layers.CategoryEncoding", size, output_mode="one_hot")
-    one_hot = plan.layer(f"{name}_one_hot", FunctionCall(encoding, (Name(name),)))
+    one_hot = plan.layer(f"{name}_one_hot", encoding, Name(name))
     if number == 1:
         return one_hot
-    return plan.layer(f"{name}_flat", FunctionCall(call("keras.layers.Flatten"), (one_hot,)))
+    return plan.layer(f"{name}_flat", call("keras.layers.Flatten"), one_hot)
 
 
 def _indicator(column: Any, plan: ModelPlan) -> Name:

@@ -100,21 +100,18 @@ def _find(function: Any, what: str) -> Any:
             "argument in the program."
         )
     try:
-        lines, _ = inspect.getsourcelines(function)
         first = function.__code__.co_firstlineno
         file_lines, _ = inspect.findsource(function)
         tree = ast.parse("".join(file_lines))
     except (OSError, TypeError, SyntaxError):
         raise ValueError(f"{what}: the source of {function!r} isn't found.") from None
-    del lines
     kinds = (ast.Lambda,) if function.__name__ == "<lambda>" else (ast.FunctionDef,)
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     found = [
         node
         for node in ast.walk(tree)
         if isinstance(node, kinds)
-        and _first_line(node) <= first <= (node.end_lineno or first)
-        and (node.lineno == first or _first_line(node) == first)
+        and first in (node.lineno, _first_line(node))
         and tuple(_positional(node)) == names
         and _same_code(node, function)
     ]

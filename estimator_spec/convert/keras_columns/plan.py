@@ -273,8 +273,13 @@ class ModelPlan:
             new = ModelVariable(layer, attribute, shape, sources, within, self.part, trainable)
             self.variables.append(new)
 
-    def layer(self, variable: str, expression: FunctionCall | DictItem) -> Name:
-        """Adds a statement to the model; returns its variable."""
+    def layer(self, variable: str, expression: Any, *inputs: Any) -> Name:
+        """Adds a statement to the model, of a layer that is called if it has inputs.
+
+        Returns:
+            Its variable.
+        """
+        expression = FunctionCall(expression, inputs) if inputs else expression
         found = self.identifier(variable, expression)
         if all(found != name for name, _ in self.layers):
             self.layers.append((found, expression))

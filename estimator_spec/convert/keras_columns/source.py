@@ -13,12 +13,7 @@ from estimator_spec.convert.keras_columns import (
     reading_source,
     training_source,
 )
-from estimator_spec.convert.keras_columns.expressions import (
-    FunctionCall,
-    Name,
-    call,
-    names_in,
-)
+from estimator_spec.convert.keras_columns.expressions import Name, call, names_in
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW, Reading
 from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
@@ -129,8 +124,8 @@ def _expressions(plan: ModelPlan) -> list[Any]:
 def _build(plan: ModelPlan) -> str:
     lines = []
     for name, made in plan.inputs.items():
-        options = {"dtype": made.dtype, "name": made.layer}
-        lines.append(statement(name, FunctionCall(Name("keras.Input"), (made.shape,), options)))
+        layer = call("keras.Input", made.shape, dtype=made.dtype, name=made.layer)
+        lines.append(statement(name, layer))
     lines += [statement(name, expression) for name, expression in plan.layers]
     lines.append(statement("inputs", {name: Name(name) for name in plan.inputs}))
     outputs: Any = dict(plan.outputs)

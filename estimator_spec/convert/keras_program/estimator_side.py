@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +38,19 @@ def feature_layers(
 ) -> dict[str, np.ndarray]:
     """Returns what the feature layers of a use's columns return, by the model's outputs."""
     columns = assembly.check_columns(use.columns)
-    return _run(functools.partial(_feature_layers, columns), sources, batch)
+
+    def build(features: Any) -> dict[str, Any]:
+        sequences = [column for column in columns if is_sequence(column)]
+        others = [column for column in columns if not is_sequence(column)]
+        tensors = {}
+        if others:
+            tensors["input_layer"] = tpu_columns.input_layer(features, others)
+        if sequences:
+            steps, lengths = tpu_columns.sequence_input_layer(features, sequences)
+            tensors.update(sequence_input=steps, sequence_length=lengths)
+        return tensors
+
+    return _run(build, sources, batch)
 
 
 def part_columns(part: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
@@ -96,19 +107,6 @@ def metrics(
         )
     del expected["global_step"]
     return expected
-
-
-def _feature_layers(columns: list[Any], features: Any) -> dict[str, Any]:
-    """Returns what the feature layers return, by the names of the model's outputs."""
-    sequences = [column for column in columns if is_sequence(column)]
-    others = [column for column in columns if not is_sequence(column)]
-    tensors = {}
-    if others:
-        tensors["input_layer"] = tpu_columns.input_layer(features, others)
-    if sequences:
-        steps, lengths = tpu_columns.sequence_input_layer(features, sequences)
-        tensors.update(sequence_input=steps, sequence_length=lengths)
-    return tensors
 
 
 def _run(build: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
