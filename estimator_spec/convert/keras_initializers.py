@@ -21,7 +21,7 @@ def keras_initializer(initializer: Any, keras: Any = None) -> Any:
         initializer: an object with `get_config`, or a function of shape and dtype.
         keras: the Keras module; None: Keras 3.
     """
-    initializers = (keras or load_extra("keras", "keras-rs")).initializers
+    initializers = (keras or load_extra("keras")).initializers
     kind = getattr(initializers, type(initializer).__name__, None)
     get_config = getattr(initializer, "get_config", None)
     if kind is None or get_config is None:

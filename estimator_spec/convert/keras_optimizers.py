@@ -71,7 +71,7 @@ def _core_optimizer(parameters: OptimizationParameters, rate: Any, multiplier: A
 
 def _check_backend() -> None:
     """Checks that the rules of the core, which are TensorFlow's ops, can run."""
-    if load_extra("keras", "keras-rs").backend.backend() != "tensorflow":
+    if load_extra("keras").backend.backend() != "tensorflow":
         raise ValueError("EmbeddingCoreOptimizer needs Keras' TensorFlow backend.")
 
 
@@ -105,7 +105,7 @@ def sparse_core_optimizer(
     arguments["learning_rate"] = (
         load_optimizer_classes().EmbeddingRate(rate, *betas) if callable(rate) or betas else rate
     )
-    return getattr(load_extra("keras", "keras-rs").optimizers, name)(**arguments)
+    return getattr(load_extra("keras").optimizers, name)(**arguments)
 
 
 def corrects_bias(parameters: OptimizationParameters, backend: str) -> bool:
@@ -196,7 +196,7 @@ def load_optimizer_classes() -> Classes:
     Raises:
         ImportError: Keras 3 isn't installed, or it has no MultiOptimizer.
     """
-    keras = load_extra("keras", "keras-rs")
+    keras = load_extra("keras")
     if not hasattr(keras.optimizers, "MultiOptimizer"):
         raise ImportError(
             f"Keras {keras.__version__} has no MultiOptimizer: pip install 'tpu-columns[keras-rs]'"
@@ -244,7 +244,7 @@ class EmbeddingRateMethods(_Base):
 
     def __call__(self, step: Any) -> Any:
         """Returns the learning rate at a step."""
-        ops = load_extra("keras", "keras-rs").ops
+        ops = load_extra("keras").ops
         rate = ops.cast(self.rate(step) if callable(self.rate) else self.rate, "float32")
         if self.beta_1 is None:
             return rate
@@ -312,7 +312,7 @@ class CoreOptimizerMethods(DuplicateSummingOptimizer):
             return
         _check_backend()
         super().build(variables)
-        constant = load_extra("keras", "keras-rs").initializers.Constant
+        constant = load_extra("keras").initializers.Constant
         self._slots = {
             slot: [
                 self.add_variable_from_reference(variable, slot, constant(value))

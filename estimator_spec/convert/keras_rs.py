@@ -58,7 +58,7 @@ class DistributedEmbedding(Conversion):
 
     def finish(self, inputs: Any) -> Any:
         """Converts tensors to arrays for backends other than TensorFlow."""
-        backend = load_extra("keras", "keras-rs").backend.backend()
+        backend = load_extra("keras").backend.backend()
         if backend == "tensorflow" or not tf.executing_eagerly():
             return inputs
         return LookupInputs(*tf.nest.map_structure(lambda tensor: tensor.numpy(), tuple(inputs)))
@@ -70,7 +70,7 @@ class DistributedEmbedding(Conversion):
             default: a Keras optimizer for variables that aren't tables, and for tables if
                 the spec has no optimizer.
         """
-        keras = load_extra("keras", "keras-rs")
+        keras = load_extra("keras")
         names = self.table_names
         by_path = {
             f"(.*/)?{re.escape(f'{self.layer_name}/{names[table]}/embeddings')}": optimizer
@@ -212,7 +212,7 @@ def to_distributed_embedding(
         CheckpointError: the checkpoint is missing or damaged, or lacks a table.
         ValueError, TypeError: as `tables_and_features`; or `optimizers` is neither of the two.
     """
-    layers = load_extra("keras_rs", "keras-rs").layers
+    layers = load_extra("keras_rs").layers
     target = _target(optimizers)
     check_positive_ints(optional=True, batch_size=batch_size)
     resolved = resolved_spec.resolve(spec, hardware)
@@ -220,7 +220,7 @@ def to_distributed_embedding(
     trained = None
     if checkpoint is not None:
         trained = TrainedTables(resolved, checkpoint, num_shards, variable_names)
-    backend = load_extra("keras", "keras-rs").backend.backend()
+    backend = load_extra("keras").backend.backend()
     made = _report(resolved, target, backend, trained, allow_lossy)
     names = _table_names(resolved)
     by_table = _optimizers(resolved, target, trained)

@@ -7,7 +7,7 @@ import importlib
 from typing import Any
 
 
-def load_extra(module: str, extra: str) -> Any:
+def load_extra(module: str, extra: str = "keras-rs") -> Any:
     """Imports an optional package.
 
     Args:

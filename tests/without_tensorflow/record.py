@@ -45,13 +45,11 @@ def record(directory: Path, name: str, estimator: Any, input_fn: Callable[[], An
     estimator.train(input_fn, steps=3)
     use = EstimatorUse(estimator, estimator.canned_model, (), None, input_fn, ModeKeys.TRAIN)
     sources = written.plan_program(use, estimator.model_dir, name, "", reading=NUMPY)
-    module, model = written.write_program(sources, str(of_keras))
+    program = written.write_program(sources, str(of_keras))
     found = batches.read_batches(use, 3)
     edges = batches.edge_batch(found[0], batches.known_values(use))
     recording = ProofRecording()
-    result = proof.compare(
-        use, sources, module, model, [*found, edges], [], found, recording=recording
-    )
+    result = proof.compare(use, program, [*found, edges], [], found, recording=recording)
     (of_keras / "check.npz").write_bytes(recording.to_bytes())
     plain = target.plan_program(use, estimator.model_dir, name, "")
     target.write_program(plain, str(of_torch))

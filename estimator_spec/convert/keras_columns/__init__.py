@@ -127,11 +127,7 @@ def _make(
         if not by_numpy:
             live.compile_model(plan, model)
         if plan.optimizer is not None and checkpoint is not None:
-            missing = trained_values.load_slots(
-                model, checkpoint, found, plan.slots, plan.slot_factors
-            )
-            for name in missing:
-                plan.differ("the optimizer", name, "has no slots in the checkpoint: initial values")
+            trained_values.load_slots(plan, model, checkpoint, found)
     model.conversion = KerasConversion(tuple(plan.origins), tuple(plan.differences), names)
     return model
 

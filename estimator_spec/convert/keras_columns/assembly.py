@@ -8,7 +8,7 @@ from typing import Any
 
 from estimator_spec.convert.keras_columns.categorical import CATEGORICAL, read_ids
 from estimator_spec.convert.keras_columns.dense import add_dense, add_origin, is_sequence
-from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
+from estimator_spec.convert.keras_columns.expressions import Name, call
 from estimator_spec.convert.keras_columns.kind import class_name, count, unknown_column
 from estimator_spec.convert.keras_columns.lookups import EmbeddingTable, lengths_of, look_up
 from estimator_spec.convert.keras_columns.plan import ModelPlan
@@ -138,12 +138,12 @@ def add_linear_model(plan: ModelPlan, columns: Any, units: int, sparse_combiner:
             values = add_dense(column, plan)
             options = {"use_bias": False, "kernel_initializer": "zeros", "name": name}
             dense = call("keras.layers.Dense", units, **options)
-            terms.append(plan.layer(f"{name}_sum", FunctionCall(dense, (values,))))
+            terms.append(plan.layer(f"{name}_sum", dense, values))
             shape = (dense_size(column), units)
             plan.variable(name, "kernel", shape, (weights,))
     total = terms[0]
     if len(terms) > 1:
-        total = plan.layer("linear_sum", FunctionCall(call("Sum", name="linear_sum"), (terms,)))
+        total = plan.layer("linear_sum", call("Sum", name="linear_sum"), terms)
     return add_bias(plan, total, units, "linear_bias", ("linear_model/bias_weights",))
 
 
@@ -152,7 +152,7 @@ def add_bias(
 ) -> Name:
     """Adds a bias to a tensor."""
     plan.variable(name, "bias", (units,), sources)
-    return plan.layer(f"{name}_added", FunctionCall(call("Bias", name=name), (tensor,)))
+    return plan.layer(f"{name}_added", call("Bias", name=name), tensor)
 
 
 def dense_size(column: Any) -> int:
@@ -180,10 +180,8 @@ def _add_sequences(plan: ModelPlan, columns: list[Any]) -> None:
 
 def _concatenated(plan: ModelPlan, tensors: list[Any], name: str) -> Name:
     if len(tensors) == 1:
-        return plan.layer(
-            name, FunctionCall(call("keras.layers.Identity", name=name), (tensors[0],))
-        )
-    return plan.layer(name, FunctionCall(call("keras.layers.Concatenate", name=name), (tensors,)))
+        return plan.layer(name, call("keras.layers.Identity", name=name), tensors[0])
+    return plan.layer(name, call("keras.layers.Concatenate", name=name), tensors)
 
 
 def layer_of(columns: list[Any]) -> str:

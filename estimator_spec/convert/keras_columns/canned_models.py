@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns import assembly, distributed, head_outputs, optimizers
-from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
+from estimator_spec.convert.keras_columns.expressions import Name, call
 from estimator_spec.convert.keras_columns.plan import FEATURES, Input, ModelPlan
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 from estimator_spec.heads.description import describe
@@ -66,9 +66,7 @@ def add_canned_model(
         logits.append(_PARTS[part.scope](plan, part, dimension))
     total = logits[0]
     if len(logits) > 1:
-        total = plan.layer(
-            "summed_logits", FunctionCall(call("Sum", name="summed_logits"), (logits,))
-        )
+        total = plan.layer("summed_logits", call("Sum", name="summed_logits"), logits)
     head_outputs.add_heads(plan, heads, total, model.generation)
     optimizers.add_optimizers(plan, model)
 
@@ -90,7 +88,7 @@ def _add_deep(plan: ModelPlan, part: ModelPart, units: int) -> Name:
         tensor = _add_dense(plan, tensor, name, width, activation)
         if part.layers.dropout is not None:
             layer = call("keras.layers.Dropout", part.layers.dropout)
-            tensor = plan.layer(f"dropout_{index}", FunctionCall(layer, (tensor,)))
+            tensor = plan.layer(f"dropout_{index}", layer, tensor)
         if part.layers.batch_norm:
             tensor = _add_batch_norm(plan, tensor, f"dnn/{name}", f"batchnorm_{index}")
     return _add_dense(plan, tensor, "logits", units, None)
@@ -102,9 +100,7 @@ def _add_dense(
     options = {} if activation is None else {"activation": activation}
     label = "logits_layer" if name == "logits" else name
     dense = call("keras.layers.Dense", units, **options, name=label)
-    outputs = plan.layer(
-        "deep_logits" if name == "logits" else name, FunctionCall(dense, (inputs,))
-    )
+    outputs = plan.layer("deep_logits" if name == "logits" else name, dense, inputs)
     for attribute, shape in (("kernel", (None, units)), ("bias", (units,))):
         source = f"dnn/{name}/{attribute}"
         plan.variable(label, attribute, shape, (source,))
@@ -117,7 +113,7 @@ def _add_batch_norm(plan: ModelPlan, inputs: Name, scope: str, name: str) -> Nam
         sources = (f"{scope}/{name}/{attribute}",)
         trains = not attribute.startswith("moving")
         plan.variable(name, attribute, (None,), sources, trainable=trains)
-    return plan.layer(f"{name}_outputs", FunctionCall(layer, (inputs,)))
+    return plan.layer(f"{name}_outputs", layer, inputs)
 
 
 def _add_baseline(plan: ModelPlan, part: ModelPart, units: int) -> Name:

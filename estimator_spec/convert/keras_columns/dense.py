@@ -116,10 +116,10 @@ def _one_hot_buckets(column: Any, plan: ModelPlan) -> Name:
     buckets = call("buckets_of", read_numbers(column.source_column, plan), boundaries)
     plan.read("buckets", {name: buckets}, {name: Input((number,), "int32")})
     encoding = call("keras.layers.CategoryEncoding", size, output_mode="one_hot")
-    one_hot = plan.layer(f"{name}_one_hot", FunctionCall(encoding, (Name(name),)))
+    one_hot = plan.layer(f"{name}_one_hot", encoding, Name(name))
     if number == 1:
         return one_hot
-    return plan.layer(f"{name}_flat", FunctionCall(call("keras.layers.Flatten"), (one_hot,)))
+    return plan.layer(f"{name}_flat", call("keras.layers.Flatten"), one_hot)
 
 
 def _indicator(column: Any, plan: ModelPlan) -> Name:
@@ -136,14 +136,21 @@ def _indicator(column: Any, plan: ModelPlan) -> Name:
 
 
 def _embedding(column: Any, plan: ModelPlan) -> Name:
-    table = EmbeddingTable(
-        column.name,
-        int(column.dimension),
-        column.combiner,
-        (f"{scope_name(column)}/embedding_weights",),
-        column.max_norm,
-        column.trainable,
-    )
+    return _own_table(column, plan, column.name, scope_name(column))
+
+
+def _shared_v1(column: Any, plan: ModelPlan) -> Name:
+    name = column.shared_embedding_collection_name
+    return _own_table(column, plan, name, name, is_shared=True)
+
+
+def _own_table(
+    column: Any, plan: ModelPlan, name: str, scope: str, is_shared: bool = False
+) -> Name:
+    shape = (int(column.dimension), column.combiner)
+    sources = (f"{scope}/embedding_weights",)
+    options = (column.max_norm, column.trainable)
+    table = EmbeddingTable(name, *shape, sources, *options, is_shared=is_shared)
     return look_up_column(column, plan, table)
 
 
@@ -151,30 +158,9 @@ def _shared(column: Any, plan: ModelPlan) -> Name:
     creator = column.shared_embedding_column_creator
     with tf.Graph().as_default():  # the one public way to the name of the table
         weights = creator.embedding_weights
-    table = EmbeddingTable(
-        weights.op.name,
-        int(creator.dimension),
-        column.combiner,
-        (weights.op.name,),
-        column.max_norm,
-        weights.trainable,
-        is_shared=True,
-    )
-    return look_up_column(column, plan, table)
-
-
-def _shared_v1(column: Any, plan: ModelPlan) -> Name:
-    name = column.shared_embedding_collection_name
-    sources = (f"{name}/embedding_weights",)
-    table = EmbeddingTable(
-        name,
-        int(column.dimension),
-        column.combiner,
-        sources,
-        column.max_norm,
-        column.trainable,
-        is_shared=True,
-    )
+    name, shape = weights.op.name, (int(creator.dimension), column.combiner)
+    options = (column.max_norm, weights.trainable)
+    table = EmbeddingTable(name, *shape, (name,), *options, is_shared=True)
     return look_up_column(column, plan, table)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from estimator_spec.convert import keras_optimizers, resolved_spec
 from estimator_spec.convert.keras_columns import lookups
-from estimator_spec.convert.keras_columns.expressions import DictItem, FunctionCall, Name, call
+from estimator_spec.convert.keras_columns.expressions import DictItem, Name, call
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_rs import DEFAULT_DEVICE, placement
 from estimator_spec.convert.resolved_spec import ResolvedSpec
@@ -83,7 +83,7 @@ def add_embeddings(
         )
     layer = call("keras_rs.layers.DistributedEmbedding", features, name=whole)
     made = plan.layer("embedding_layer", layer)
-    rows = plan.layer("embeddings", FunctionCall(made, (ids, weights)))
+    rows = plan.layer("embeddings", made, ids, weights)
     plan.lookups.update({(plan.scope, key): DictItem(rows, key) for key in features})
 
 

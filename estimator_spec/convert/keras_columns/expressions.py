@@ -100,21 +100,14 @@ def evaluate(expression: Any, names: Mapping[str, Any]) -> Any:
 
 def names_in(expression: Any) -> Iterator[str]:
     """Yields the names that an expression uses: of variables, functions and modules."""
-    if isinstance(expression, Name):
+    if isinstance(expression, (Name, Given)):
         yield expression.text.split(".")[0]
     elif isinstance(expression, DictItem):
         yield from names_in(expression.owner)
-    elif isinstance(expression, Given):
-        yield expression.text.split(".")[0]
-    elif isinstance(expression, FunctionCall):
-        parts = (expression.function, *expression.arguments, *expression.named.values())
-        for part in parts:
-            yield from names_in(part)
-    elif isinstance(expression, (Merged, list, tuple)):
-        for part in expression.parts if isinstance(expression, Merged) else expression:
-            yield from names_in(part)
-    elif isinstance(expression, dict):
-        for part in expression.values():
+    else:
+        if isinstance(expression, FunctionCall):
+            yield from names_in(expression.function)
+        for _, part in _parts(expression)[1]:
             yield from names_in(part)
 
 

@@ -100,21 +100,18 @@ def _find(function: Any, what: str) -> Any:
             "argument in the program."
         )
     try:
-        lines, _ = inspect.getsourcelines(function)
         first = function.__code__.co_firstlineno
         file_lines, _ = inspect.findsource(function)
         tree = ast.parse("".join(file_lines))
     except (OSError, TypeError, SyntaxError):
         raise ValueError(f"{what}: the source of {function!r} isn't found.") from None
-    del lines
     kinds = (ast.Lambda,) if function.__name__ == "<lambda>" else (ast.FunctionDef,)
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     found = [
         node
         for node in ast.walk(tree)
         if isinstance(node, kinds)
-        and _first_line(node) <= first <= (node.end_lineno or first)
-        and (node.lineno == first or _first_line(node) == first)
+        and first in (node.lineno, _first_line(node))
         and tuple(_positional(node)) == names
         and _same_code(node, function)
     ]
@@ -298,10 +295,3 @@ def _unreadable(what: str, name: str) -> str:
 
 def _is_docstring(statement: Any) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def functions_of(nodes: Any) -> Iterator[str]:
-    """Yields the names that code reads, for the closure of functions that call each other."""
-    for node in ast.walk(nodes):
-        if isinstance(node, ast.Name):
-            yield node.id

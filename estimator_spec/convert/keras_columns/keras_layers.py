@@ -9,9 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_spec.convert.keras_columns import optimizer_classes
 from estimator_spec.convert.optional_packages import load_extra
-
-EXTRA = "keras-rs"
 
 
 def check_versions() -> None:
@@ -20,20 +19,20 @@ def check_versions() -> None:
     Raises:
         ImportError: one of them isn't.
     """
-    version = load_extra("keras", EXTRA).__version__
+    version = load_extra("keras").__version__
     if int(version.partition(".")[0]) < 3:
         raise ImportError(
             f"Keras 3 is needed, and this is Keras {version}, beside TensorFlow {tf.__version__}. "
             "Use an environment with TensorFlow 2.20 or later, Python 3.11 or later and "
-            f"'tpu-columns[{EXTRA}]'; it reads the checkpoints of this one."
+            f"'tpu-columns[keras-rs]'; it reads the checkpoints of this one."
         )
-    load_extra("keras_rs", EXTRA)
+    load_extra("keras_rs")
 
 
 @functools.cache
-def bias_layer() -> Any:
-    """Returns the class of a layer with a bias and nothing else."""
-    keras = load_extra("keras", EXTRA)
+def sum_layers() -> tuple[Any, ...]:
+    """Returns the classes of layers that add a bias, and that sum tensors."""
+    keras = load_extra("keras")
 
     @keras.saving.register_keras_serializable("columns")
     class Bias(keras.layers.Layer):
@@ -47,14 +46,6 @@ def bias_layer() -> Any:
             """Returns the sum of inputs and bias."""
             return inputs + self.bias
 
-    return Bias
-
-
-@functools.cache
-def sum_layer() -> Any:
-    """Returns the class of a layer that sums tensors."""
-    keras = load_extra("keras", EXTRA)
-
     @keras.saving.register_keras_serializable("columns")
     class Sum(keras.layers.Layer):
         """Sums tensors, also those of no example, which `keras.layers.Add` takes for a bias."""
@@ -66,13 +57,13 @@ def sum_layer() -> Any:
                 total = total + each
             return total
 
-    return Sum
+    return Bias, Sum
 
 
 @functools.cache
-def clipped_layers() -> dict[str, Any]:
-    """Returns the classes of tables whose rows have a largest norm, by name."""
-    keras, keras_rs = load_extra("keras", EXTRA), load_extra("keras_rs", EXTRA)
+def clipped_layers() -> tuple[Any, ...]:
+    """Returns the classes of tables whose rows have a largest norm."""
+    keras, keras_rs = load_extra("keras"), load_extra("keras_rs")
 
     class ClippedEmbedding(keras.layers.Embedding):
         """Table whose rows are clipped to a norm when they are looked up; gradients, too."""
@@ -100,13 +91,13 @@ def clipped_layers() -> dict[str, Any]:
             """Returns the arguments."""
             return {**super().get_config(), "max_norm": self.max_norm}
 
-    return {each.__name__: each for each in (ClippedEmbedding, ClippedEmbedReduce)}
+    return ClippedEmbedding, ClippedEmbedReduce
 
 
 @functools.cache
-def poisson_loss() -> Any:
-    """Returns the class of the loss of counts, from logits."""
-    keras = load_extra("keras", EXTRA)
+def losses() -> tuple[Any, ...]:
+    """Returns the classes of losses: of counts, and of a function of the program."""
+    keras = load_extra("keras")
 
     @keras.saving.register_keras_serializable("columns")
     class PoissonLoss(keras.losses.Loss):
@@ -129,14 +120,6 @@ def poisson_loss() -> Any:
         def get_config(self) -> dict[str, Any]:
             """Returns the arguments."""
             return {**super().get_config(), "full": self.full}
-
-    return PoissonLoss
-
-
-@functools.cache
-def own_loss() -> Any:
-    """Returns the class of the loss of a function of the program."""
-    keras = load_extra("keras", EXTRA)
 
     @keras.saving.register_keras_serializable("columns")
     class OwnLoss(keras.losses.Loss):
@@ -164,13 +147,13 @@ def own_loss() -> Any:
             function = keras.saving.deserialize_keras_object(config["function"])
             return cls(**{**config, "function": function})
 
-    return OwnLoss
+    return PoissonLoss, OwnLoss
 
 
 @functools.cache
 def rate_of_step() -> Any:
     """Returns the class of the schedule of a function of the step."""
-    keras = load_extra("keras", EXTRA)
+    keras = load_extra("keras")
 
     @keras.saving.register_keras_serializable("columns")
     class RateOfStep(keras.optimizers.schedules.LearningRateSchedule):
@@ -196,235 +179,9 @@ def rate_of_step() -> Any:
 
 
 @functools.cache
-def optimizers() -> dict[str, Any]:
-    """Returns the classes of optimizers that have the rules of older ones, by name."""
-    keras = load_extra("keras", EXTRA)
-
-    class RowsSummed:
-        """Sums the gradients of a row that a batch has several times, as older optimizers do.
-
-        Keras' optimizers take the square, and the norm, of each of them.
-        """
-
-        def apply(self, grads: Any, trainable_variables: Any = None) -> None:
-            """Updates variables by gradients."""
-            summed = [sum_rows(gradient) for gradient in grads]
-            super().apply(summed, trainable_variables)  # type: ignore[misc]
-
-        def _clip_gradients(self, grads: Any) -> Any:
-            """Returns clipped gradients; those of rows stay gradients of rows."""
-            values = [gradient.values if is_of_rows(gradient) else gradient for gradient in grads]
-            clipped = super()._clip_gradients(values)  # type: ignore[misc]
-            return [
-                tf.IndexedSlices(new, old.indices, old.dense_shape) if is_of_rows(old) else new
-                for old, new in zip(grads, clipped, strict=True)
-            ]
-
-    class RowsLookedUp(RowsSummed):
-        """Updates the rows that a step looks up, and no others, on TensorFlow's backend."""
-
-        slots: tuple[str, ...] = ()  # attributes with the slots of all variables
-
-        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-            """Updates a variable and its slots."""
-            number = self._get_variable_index(variable)  # type: ignore[attr-defined]
-            lists = [getattr(self, name) for name in self.slots]
-            changed = [variables[number] for variables in lists if variables]
-            if not changed or not is_of_rows(gradient):
-                super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
-                return
-            changed.append(variable)
-            before = [tf.identity(keras.ops.convert_to_tensor(each)) for each in changed]
-            super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
-            rows = gradient.indices[:, tf.newaxis]
-            for each, old in zip(changed, before, strict=True):
-                new = tf.gather(keras.ops.convert_to_tensor(each), gradient.indices)
-                kept = tf.tensor_scatter_nd_update(old, rows, new)
-                self.assign(each, kept)  # type: ignore[attr-defined]
-
-    @keras.saving.register_keras_serializable("columns")
-    class Adadelta(RowsLookedUp, keras.optimizers.Adadelta):
-        """Adadelta of the rows that a step looks up."""
-
-        slots = ("_accumulated_grads", "_accumulated_delta_vars")
-
-    @keras.saving.register_keras_serializable("columns")
-    class Adagrad(RowsSummed, keras.optimizers.Adagrad):
-        """Adagrad with one gradient a row, which adds epsilon to the root of the accumulator."""
-
-        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-            """Updates a variable and its slots."""
-            accumulator = self._accumulators[self._get_variable_index(variable)]
-            self.assign_add(accumulator, keras.ops.square(gradient))
-            change = keras.ops.multiply(learning_rate, gradient)
-            root = keras.ops.add(keras.ops.sqrt(accumulator), self.epsilon)
-            self.assign_sub(variable, keras.ops.divide(change, root))
-
-    @keras.saving.register_keras_serializable("columns")
-    class Adam(RowsSummed, keras.optimizers.Adam):
-        """Adam with one gradient a row."""
-
-    @keras.saving.register_keras_serializable("columns")
-    class Adamax(RowsLookedUp, keras.optimizers.Adamax):
-        """Adamax of the rows that a step looks up."""
-
-        slots = ("_m", "_u")
-
-    @keras.saving.register_keras_serializable("columns")
-    class Ftrl(RowsLookedUp, keras.optimizers.Ftrl):
-        """FTRL of the rows that a step looks up."""
-
-        slots = ("_accumulators", "_linears")
-
-    @keras.saving.register_keras_serializable("columns")
-    class RMSprop(RowsLookedUp, keras.optimizers.RMSprop):
-        """RMSprop of the rows that a step looks up."""
-
-        slots = ("_velocities", "_momentums", "_average_gradients")
-
-    @keras.saving.register_keras_serializable("columns")
-    class Keras2RMSprop(RowsSummed, keras.optimizers.RMSprop):
-        """RMSprop without momentum of Keras 2, which adds epsilon to the root."""
-
-        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-            """Updates a variable and its slots."""
-            ops, number = keras.ops, self._get_variable_index(variable)
-
-            def decay(mean: Any, value: Any) -> None:
-                old, new = ops.multiply(self.rho, mean), ops.multiply(1 - self.rho, value)
-                self.assign(mean, ops.add(old, new))
-
-            decay(self._velocities[number], ops.square(gradient))
-            spread = self._velocities[number].value
-            if self.centered:
-                decay(self._average_gradients[number], gradient)
-                spread = spread - ops.square(self._average_gradients[number].value)
-            root = ops.add(ops.sqrt(spread), self.epsilon)
-            self.assign_sub(variable, ops.divide(ops.multiply(learning_rate, gradient), root))
-
-    @keras.saving.register_keras_serializable("columns")
-    class SGD(RowsLookedUp, keras.optimizers.SGD):
-        """SGD of the rows that a step looks up."""
-
-        slots = ("momentums",)
-
-    kinds = (Adadelta, Adagrad, Adam, Adamax, Ftrl, RMSprop, Keras2RMSprop, SGD)
-    return {kind.__name__: kind for kind in (RowsSummed, RowsLookedUp, *kinds)}
-
-
-@functools.cache
-def whole_gradients() -> dict[str, Any]:
-    """Returns the bases of optimizers in programs without TensorFlow, by name.
-
-    Gradients of tables have all rows on JAX and torch; rows that a step doesn't look up have zeros.
-    """
-    keras = load_extra("keras", EXTRA)
-
-    def whole(gradient: Any) -> Any:
-        """Returns a gradient with all rows: on TensorFlow's backend there are others."""
-        if not hasattr(gradient, "dense_shape"):
-            return gradient
-        rows = gradient.dense_shape[0]
-        return keras.ops.segment_sum(gradient.values, gradient.indices, rows)
-
-    class RowsSummed:
-        """Takes gradients as JAX and torch have them: one sum for each row of a table."""
-
-        def apply(self, grads: Any, trainable_variables: Any = None) -> None:
-            """Updates variables by gradients."""
-            super().apply([whole(each) for each in grads], trainable_variables)  # type: ignore[misc]
-
-    class RowsLookedUp(RowsSummed):
-        """Updates the rows of tables whose gradient isn't 0, and no others."""
-
-        slots: tuple[str, ...] = ()  # attributes with the slots of all variables
-
-        def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-            """Updates a variable and its slots."""
-            ops, number = keras.ops, self._get_variable_index(variable)  # type: ignore[attr-defined]
-            lists = [getattr(self, name) for name in self.slots]
-            changed = [variables[number] for variables in lists if variables]
-            # TensorFlow's variables, which the optimizer gets on its backend, have a number.
-            is_table = variable.name.partition(":")[0].endswith("embeddings")
-            if not changed or not is_table:
-                super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
-                return
-            changed.append(variable)
-            before = [ops.copy(ops.convert_to_tensor(each)) for each in changed]
-            super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
-            rows = ops.any(ops.not_equal(gradient, 0), axis=-1, keepdims=True)
-            for each, old in zip(changed, before, strict=True):
-                new = ops.where(rows, ops.convert_to_tensor(each), old)
-                self.assign(each, new)  # type: ignore[attr-defined]
-
-    return {each.__name__: each for each in (whole, RowsSummed, RowsLookedUp)}
-
-
-@functools.cache
-def rules_of_estimators() -> dict[str, Any]:
-    """Returns classes that train tables as estimators, on TensorFlow's backend alone, by name."""
-    keras, keras_rs = load_extra("keras", EXTRA), load_extra("keras_rs", EXTRA)
-
-    class RowsSummed:
-        """Clips the gradients of each lookup, and then sums those of a row."""
-
-        def _clip_gradients(self, grads: Any) -> Any:
-            """Returns clipped gradients, with one row for each index."""
-            values = [gradient.values if is_of_rows(gradient) else gradient for gradient in grads]
-            clipped = super()._clip_gradients(values)  # type: ignore[misc]
-            return [
-                sum_rows(tf.IndexedSlices(new, old.indices, old.dense_shape))
-                if is_of_rows(old)
-                else new
-                for old, new in zip(grads, clipped, strict=True)
-            ]
-
-    class UniqueRows(keras.layers.Embedding):
-        """Table that looks up each row once: its gradient has one entry for a row."""
-
-        def call(self, inputs: Any) -> Any:
-            """Returns the rows."""
-            ids, places = tf.unique(tf.reshape(inputs, [-1]))
-            rows = tf.gather(super().call(ids), places)
-            return tf.reshape(rows, [*inputs.shape, self.output_dim])
-
-    class LookedUpOnce(keras_rs.layers.EmbedReduce, UniqueRows):
-        """`EmbedReduce` of rows that are looked up once."""
-
-    return {each.__name__: each for each in (RowsSummed, UniqueRows, LookedUpOnce)}
-
-
-def is_of_rows(gradient: Any) -> bool:
-    """Returns whether a gradient is one of rows."""
-    return isinstance(gradient, tf.IndexedSlices)
-
-
-def sum_rows(gradient: Any) -> Any:
-    """Returns a gradient with one row for each index, if it is one of rows."""
-    if not is_of_rows(gradient):
-        return gradient
-    rows, places = tf.unique(gradient.indices)
-    values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
-    return tf.IndexedSlices(values, rows, gradient.dense_shape)
-
-
-@functools.cache
-def two_optimizers() -> Any:
-    """Returns the function that makes the optimizer of a wide and deep model."""
-    keras = load_extra("keras", EXTRA)
-
-    def wide_and_deep(deep: Any, wide: Any, wide_layers: list[str]) -> keras.optimizers.Optimizer:
-        """Returns an optimizer that trains some layers by `wide`, and the others by `deep`."""
-        paths = f"(.*/)?({'|'.join(wide_layers)})/[^/]*"
-        return keras.optimizers.MultiOptimizer(keras.optimizers.OptimizerMap(deep, {paths: wide}))
-
-    return wide_and_deep
-
-
-@functools.cache
-def mean_functions() -> dict[str, Any]:
-    """Returns the functions and classes of the metrics of means, by name."""
-    keras = load_extra("keras", EXTRA)
+def mean_functions() -> tuple[Any, ...]:
+    """Returns the functions and classes of the metrics of means."""
+    keras = load_extra("keras")
 
     @keras.saving.register_keras_serializable("columns")
     def prediction_value(labels: Any, predictions: Any, class_id: int | None = None) -> Any:
@@ -445,21 +202,24 @@ def mean_functions() -> dict[str, Any]:
             mean = super().result()
             return keras.ops.maximum(mean, 1.0 - mean)
 
-    made = (prediction_value, label_value, AccuracyBaseline)
-    return {each.__name__: each for each in made}
+    return prediction_value, label_value, AccuracyBaseline
 
 
 def definitions(with_tensorflow: bool = True) -> dict[str, Any]:
     """Returns all classes and functions that a program may have, by name, in their order."""
-    made = (bias_layer(), sum_layer(), poisson_loss(), own_loss(), rate_of_step())
-    return {
-        **{each.__name__: each for each in (is_of_rows, sum_rows)},
-        **optimizers(),
-        **({} if with_tensorflow else whole_gradients()),
-        **clipped_layers(),
-        **{each.__name__: each for each in (*made, two_optimizers())},
-        **mean_functions(),
-    }
+    made = (
+        *(optimizer_classes.is_of_rows, optimizer_classes.sum_rows),
+        *(optimizer_classes.RowsSummed, optimizer_classes.rows_looked_up()),
+        *optimizer_classes.optimizers(),
+        *(() if with_tensorflow else optimizer_classes.whole_gradients()),
+        *clipped_layers(),
+        *sum_layers(),
+        *losses(),
+        rate_of_step(),
+        optimizer_classes.two_optimizers(),
+        *mean_functions(),
+    )
+    return {each.__name__: each for each in made}
 
 
 # The names of `definitions`, which need no Keras.

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_spec.convert.keras_columns import preprocessing
 from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
-from estimator_spec.convert.keras_columns.keras_layers import EXTRA, definitions
+from estimator_spec.convert.keras_columns.keras_layers import definitions
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.optional_packages import load_extra
 
@@ -23,7 +23,7 @@ def build_core(plan: ModelPlan, initializer: str = "uniform") -> Any:
         plan: the plan.
         initializer: Keras' initializer of tables.
     """
-    keras = load_extra("keras", EXTRA)
+    keras = load_extra("keras")
     names: dict[str, Any] = {**known_names(), "initializer": initializer}
     inputs = {}
     for name, made in plan.inputs.items():
@@ -47,7 +47,7 @@ def build_model(plan: ModelPlan, initializer: str = "uniform") -> Any:
     Raises:
         RuntimeError: Keras has another backend than TensorFlow, which reads the features.
     """
-    backend = load_extra("keras", EXTRA).backend.backend()
+    backend = load_extra("keras").backend.backend()
     if backend != "tensorflow":
         raise RuntimeError(
             f"Keras has the backend {backend!r}, but a model over raw features reads them by "
@@ -59,13 +59,13 @@ def build_model(plan: ModelPlan, initializer: str = "uniform") -> Any:
 
 def known_names() -> dict[str, Any]:
     """Returns the modules, classes and functions that expressions of layers use, by name."""
-    keras, keras_rs = load_extra("keras", EXTRA), load_extra("keras_rs", EXTRA)
+    keras, keras_rs = load_extra("keras"), load_extra("keras_rs")
     return {"keras": keras, "keras_rs": keras_rs, "tf": tf, **definitions()}
 
 
 @functools.cache
 def _model_class() -> Any:
-    keras = load_extra("keras", EXTRA)
+    keras = load_extra("keras")
 
     class ColumnsModel(keras.Model):
         """A model over raw features, as feature columns take them: dense, sparse or ragged.
@@ -145,17 +145,7 @@ def _model_class() -> Any:
 
 def compile_model(plan: ModelPlan, model: Any) -> None:
     """Compiles a model with the loss, the metrics and the optimizer of a plan, if it has one."""
-    names = known_names()
-    made = {key: evaluate(getattr(plan, key), names) for key in _COMPILED}
-    model.compile(
-        optimizer=made["optimizer"],
-        loss=made["loss"],
-        loss_weights=made["loss_weights"] or None,
-        weighted_metrics=made["metrics"],
-    )
-
-
-_COMPILED = ("optimizer", "loss", "loss_weights", "metrics")
+    model.compile(**evaluate(plan.compiled(plan.optimizer), known_names()))
 
 
 def _evaluate(

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from estimator_spec.convert.keras_columns.categorical import read_ids
-from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
+from estimator_spec.convert.keras_columns.expressions import Name, call
 from estimator_spec.convert.keras_columns.kind import ColumnIds, class_name
 from estimator_spec.convert.keras_columns.plan import Input, ModelPlan
 from estimator_spec.heads.feature_columns import scope_name
@@ -101,7 +101,7 @@ def look_up(source: ColumnIds, plan: ModelPlan, table: EmbeddingTable, result: s
     if table.is_shared:
         layer = plan.layer(f"{name}_table", layer)
     add_table(plan, table, name, source.size)
-    return plan.layer(result, FunctionCall(layer, (ids, weights)))
+    return plan.layer(result, layer, ids, weights)
 
 
 def table_layer(table: EmbeddingTable, plan: ModelPlan) -> str:

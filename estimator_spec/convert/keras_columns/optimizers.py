@@ -13,7 +13,7 @@ from typing import Any
 from estimator_spec.convert.keras_columns import optimizer_settings, program_parts
 from estimator_spec.convert.keras_columns.expressions import FunctionCall, call
 from estimator_spec.convert.keras_columns.optimizer_settings import OptimizerSettings, Unmovable
-from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
+from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
 
@@ -166,7 +166,8 @@ def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) ->
     if settings.rate_varies:
         function = program_parts.given_rate(rate, f"{part.scope}_learning_rate", plan)
         rate = call("RateOfStep", function)
-    shared = [v.layer for v in plan.variables if v.part == part.scope and _is_shared(plan, v)]
+    own = [variable.layer for variable in plan.variables if variable.part == part.scope]
+    shared = [layer for layer in own if plan.table_uses[layer] > 1]
     if clipped and shared:
         tables = " and of ".join(shared)
         plan.differ(name, clipped[0], _CLIPPED_SUMS.format(tables=tables), of_keras=True)
@@ -184,11 +185,6 @@ def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) ->
             )
         plan.slot_factors[part.scope] = -rate
     return call(kind, learning_rate=rate, **options)
-
-
-def _is_shared(plan: ModelPlan, variable: ModelVariable) -> bool:
-    """Returns whether a variable is a table that several lookups train."""
-    return plan.table_uses[variable.layer] > 1
 
 
 def _slots(

@@ -273,8 +273,13 @@ class ModelPlan:
             new = ModelVariable(layer, attribute, shape, sources, within, self.part, trainable)
             self.variables.append(new)
 
-    def layer(self, variable: str, expression: FunctionCall | DictItem) -> Name:
-        """Adds a statement to the model; returns its variable."""
+    def layer(self, variable: str, expression: Any, *inputs: Any) -> Name:
+        """Adds a statement to the model, of a layer that is called if it has inputs.
+
+        Returns:
+            Its variable.
+        """
+        expression = FunctionCall(expression, inputs) if inputs else expression
         found = self.identifier(variable, expression)
         if all(found != name for name, _ in self.layers):
             self.layers.append((found, expression))
@@ -288,6 +293,12 @@ class ModelPlan:
             return found[0] if found else None
         wide = [each.layer for each in self.variables if each.part == "linear"]
         return call("wide_and_deep", self.optimizers["dnn"], self.optimizers["linear"], wide)
+
+    def compiled(self, optimizer: Any) -> dict[str, Any]:
+        """Returns the arguments of `compile`, with the expression of an optimizer."""
+        weights = {"loss_weights": self.loss_weights} if self.loss_weights else {}
+        losses = {"loss": self.loss, **weights}
+        return {"optimizer": optimizer, **losses, "weighted_metrics": self.metrics}
 
     def differ(self, column: str, what: str, text: str, of_keras: bool = False) -> None:
         """Adds a difference, once."""

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns.expressions import FunctionCall, Given, call, evaluate
-from estimator_spec.convert.keras_columns.keras_layers import EXTRA
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.step_functions import STEP
 from estimator_spec.convert.optional_packages import load_extra
@@ -42,7 +41,7 @@ def given_rate(rate: FunctionCall, name: str, plan: ModelPlan) -> Given:
     plan.rates[found] = rate
 
     def learning_rate(step: Any) -> Any:
-        return evaluate(rate, {"keras": load_extra("keras", EXTRA), STEP.text: step})
+        return evaluate(rate, {"keras": load_extra("keras"), STEP.text: step})
 
     return Given(learning_rate, found)
 

@@ -133,7 +133,7 @@ def _keeps_shape(normalizer: Any, example: Any) -> bool:
 
 def write_imports(body: str, third: Iterable[str]) -> str:
     """Returns the imports of what a module uses of Python's library, and further ones."""
-    names = set(names_of([body]))
+    names = names_of(body)
     abstract = [name for name in ("Callable", "Mapping", "Sequence") if name in names]
     abstract = sorted({*abstract, "Mapping"})
     modules = ("collections", "itertools", "math")
@@ -145,10 +145,9 @@ def write_imports(body: str, third: Iterable[str]) -> str:
     return "\n".join([*standard, "", *sorted(third)])
 
 
-def names_of(texts: Iterable[str]) -> Iterable[str]:
-    """Yields the names that sources use."""
-    for text in texts:
-        yield from function_source.functions_of(ast.parse(text))
+def names_of(text: str) -> set[str]:
+    """Returns the names that a source uses."""
+    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
 
 
 def select_texts(definitions: Mapping[str, Any], used: set[str]) -> list[str]:
@@ -157,7 +156,7 @@ def select_texts(definitions: Mapping[str, Any], used: set[str]) -> list[str]:
     todo = [name for name in texts if name in used]
     needed = set(todo)
     while todo:
-        for name in names_of([texts[todo.pop()]]):
+        for name in names_of(texts[todo.pop()]):
             if name in texts and name not in needed:
                 needed.add(name)
                 todo.append(name)

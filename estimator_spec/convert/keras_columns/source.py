@@ -13,12 +13,7 @@ from estimator_spec.convert.keras_columns import (
     reading_source,
     training_source,
 )
-from estimator_spec.convert.keras_columns.expressions import (
-    FunctionCall,
-    Name,
-    call,
-    names_in,
-)
+from estimator_spec.convert.keras_columns.expressions import Name, call, names_in
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW, Reading
 from estimator_spec.convert.keras_columns.statements import WIDTH, function_text, statement
@@ -116,43 +111,6 @@ def write_model(plan: ModelPlan, title: str, reading: Reading = TENSORFLOW) -> s
     return re.sub(r"\n{4,}", "\n\n\n", text).rstrip() + "\n"
 
 
-def with_rules_of_estimators(text: str) -> str:
-    """Returns a `model.py` whose optimizers have the estimators' rules, on TensorFlow's backend.
-
-    They train the rows that a step looks up, and clip the gradient of each lookup.
-    """
-    without, needing, exact = (
-        {name: reading_source.select_texts(each, {name})[-1] for name in each}
-        for each in (
-            keras_layers.whole_gradients(),
-            keras_layers.definitions(),
-            keras_layers.rules_of_estimators(),
-        )
-    )
-    # Of these the program has what its reading needs.
-    replaced = {
-        without["whole"]: "",
-        without["RowsLookedUp"]: needing["RowsLookedUp"],
-        without["RowsSummed"]: exact["RowsSummed"],
-        needing["RowsSummed"]: exact["RowsSummed"],
-        needing["is_of_rows"]: "",
-        needing["sum_rows"]: "",
-        "class ClippedEmbedding(keras.layers.Embedding)": "class ClippedEmbedding(UniqueRows)",
-        "keras_rs.layers.EmbedReduce(": "LookedUpOnce(",
-        "\nHERE = ": "\n\n".join(
-            (
-                "import tensorflow as tf",
-                *(needing[name] for name in ("is_of_rows", "sum_rows")),
-                *(exact[name] for name in ("UniqueRows", "LookedUpOnce")),
-                "HERE = ",
-            )
-        ),
-    }
-    for old, new in replaced.items():
-        text = text.replace(old, new)
-    return text
-
-
 def _expressions(plan: ModelPlan) -> list[Any]:
     return [
         *(expression for _, expression in plan.layers),
@@ -166,8 +124,8 @@ def _expressions(plan: ModelPlan) -> list[Any]:
 def _build(plan: ModelPlan) -> str:
     lines = []
     for name, made in plan.inputs.items():
-        options = {"dtype": made.dtype, "name": made.layer}
-        lines.append(statement(name, FunctionCall(Name("keras.Input"), (made.shape,), options)))
+        layer = call("keras.Input", made.shape, dtype=made.dtype, name=made.layer)
+        lines.append(statement(name, layer))
     lines += [statement(name, expression) for name, expression in plan.layers]
     lines.append(statement("inputs", {name: Name(name) for name in plan.inputs}))
     outputs: Any = dict(plan.outputs)

@@ -76,38 +76,30 @@ def load(model: Any, checkpoint: Any, found: Mapping[ModelVariable, str]) -> Non
 
 
 def load_slots(
-    model: Any,
-    checkpoint: Any,
-    found: Mapping[ModelVariable, str],
-    slots: Mapping[str, Mapping[str, str]],
-    factors: Mapping[str, float],
-) -> list[str]:
+    plan: ModelPlan, model: Any, checkpoint: Any, found: Mapping[ModelVariable, str]
+) -> None:
     """Assigns the checkpoint's slots and step to the optimizer of a compiled model.
 
+    Slots that the checkpoint hasn't have initial values, which is a difference of the plan.
+
     Args:
+        plan: the plan.
         model: the Keras model.
         checkpoint: as for `find_variables`.
         found: result of `find_variables`.
-        slots: by the part of variables, how the names of their slots end, by Keras' names.
-        factors: by the part, what slots are multiplied by, where it isn't 1.
-
-    Returns:
-        The names of variables whose slots the checkpoint hasn't; they have initial values.
     """
     model.optimizer.build(model.trainable_variables)
-    targets = {variable.path: variable for variable in model.optimizer.variables}
-    missing = []
     with Checkpoint(checkpoint) as opened:
         step = opened.read_global_step() or 0
-        for path, target in targets.items():
-            if path.endswith("/iteration"):
+        for target in model.optimizer.variables:
+            if target.path.endswith("/iteration"):
                 target.assign(step)
-        for slot in find_slots(model, opened, found, slots, factors):
+        for slot in find_slots(plan, model, opened, found):
             if slot.target is None or not slot.sources:
-                missing.append(slot.variable)
+                text = "no slots in the checkpoint: initial values"
+                plan.differ("the optimizer", slot.variable, text)
             else:
                 slot.target.assign(slot.read(opened))
-    return missing
 
 
 class OptimizerSlot(NamedTuple):
@@ -144,19 +136,15 @@ def read_values(checkpoint: Checkpoint, names: Iterable[str]) -> np.ndarray:
 
 
 def find_slots(
-    model: Any,
-    checkpoint: Checkpoint,
-    found: Mapping[ModelVariable, str],
-    slots: Mapping[str, Mapping[str, str]],
-    factors: Mapping[str, float],
+    plan: ModelPlan, model: Any, checkpoint: Checkpoint, found: Mapping[ModelVariable, str]
 ) -> Iterator[OptimizerSlot]:
     """Yields the slots of a model's variables; arguments are those of `load_slots`."""
     targets = {variable.path: variable for variable in model.optimizer.variables}
-    for variable, slot, sources in slots_of(checkpoint, found, slots):
+    for variable, slot, sources in slots_of(checkpoint, found, plan.slots):
         path = f"/{find_weight(model, variable).path.replace('/', '_')}_{slot}"
         matches = [target for key, target in targets.items() if key.endswith(path)]
         target = matches[0] if len(matches) == 1 else None
-        factor = factors.get(variable.part, 1.0)
+        factor = plan.slot_factors.get(variable.part, 1.0)
         yield OptimizerSlot(found[variable], sources, target, factor)
 
 

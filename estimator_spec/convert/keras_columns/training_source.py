@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from estimator_spec.convert.keras_columns.expressions import (
-    FunctionCall,
     Merged,
     Name,
     call,
@@ -29,16 +28,12 @@ def write_training(plan: ModelPlan) -> str:
         return ""
     moved = plan.optimizer is not None
     optimizer = plan.optimizer if moved else Name("optimizer")
-    options: dict[str, Any] = {"optimizer": optimizer, "loss": plan.loss}
-    if plan.loss_weights:
-        options["loss_weights"] = plan.loss_weights
-    options["weighted_metrics"] = plan.metrics
     compiled = function_text(
         f"compile_model(model: keras.Model{'' if moved else ', optimizer: Any'}) -> None",
         "Compiles a model with the estimator's loss, metrics and optimizer."
         if moved
         else "Compiles a model with the estimator's loss and metrics, and an optimizer of yours.",
-        [render(FunctionCall(Name("model.compile"), (), options), depth=1, width=WIDTH)],
+        [render(call("model.compile", **plan.compiled(optimizer)), depth=1, width=WIDTH)],
     )
     lines = _target_lines(plan) if len(plan.objectives) == 1 else _targets_of_heads(plan)
     batch = function_text(

@@ -49,28 +49,19 @@ class Batch(NamedTuple):
 
     def tensors(self) -> dict[str, Any]:
         """Returns the features as tensors."""
-        return {key: _as_tensor(value) for key, value in self.features.items()}
+        return {key: as_tensor(value) for key, value in self.features.items()}
 
-    def label_tensors(self) -> Any:
-        """Returns the labels as tensors: those of several heads by name."""
-        return _each(_as_tensor, self.labels)
-
-    def arrays(self) -> dict[str, Any]:
-        """Returns the features as arrays, lists of lists and `SparseTensorValue`s."""
-        return {key: _as_array(value) for key, value in self.features.items()}
-
-    def label_arrays(self) -> Any:
-        """Returns the labels as arrays: those of several heads by name."""
-        return _each(_as_array, self.labels)
+    def converted(self, convert: Callable[[Any], Any]) -> tuple[dict[str, Any], Any]:
+        """Returns the features and labels by `as_tensor` or `as_array`."""
+        labels = self.labels
+        if isinstance(labels, dict):  # those of several heads
+            labels = {key: convert(value) for key, value in labels.items()}
+        elif labels is not None:
+            labels = convert(labels)
+        return {key: convert(value) for key, value in self.features.items()}, labels
 
 
-def _each(convert: Callable[[Any], Any], labels: Any) -> Any:
-    if isinstance(labels, dict):
-        return {key: convert(value) for key, value in labels.items()}
-    return None if labels is None else convert(labels)
-
-
-def _as_array(value: Any) -> Any:
+def as_array(value: Any) -> Any:
     """Returns a value as programs without TensorFlow take it: ragged ones are lists of lists."""
     if isinstance(value, tf1.ragged.RaggedTensorValue):
         return value.to_list()
@@ -137,7 +128,7 @@ def _placeholder(values: Sequence[Any]) -> Any:
     return tf1.placeholder(tf.as_dtype(np.asarray(first).dtype), [None, *sizes[1:]])
 
 
-def _as_tensor(value: Any) -> Any:
+def as_tensor(value: Any) -> Any:
     """Returns the tensor of an array."""
     if isinstance(value, tf1.SparseTensorValue):
         return tf.SparseTensor(*value)
@@ -224,16 +215,20 @@ def known_values(use: EstimatorUse) -> dict[str, list[Any]]:
     return found
 
 
+def nested(column: Any) -> Iterator[Any]:
+    """Yields the columns that a column is made of, itself first."""
+    yield column
+    inner = getattr(column, "categorical_column", None)
+    for part in getattr(column, "keys", ()) if inner is None else (inner,):
+        if not isinstance(part, str):
+            yield from nested(part)
+
+
 def innermost(column: Any) -> Iterator[Any]:
     """Yields the columns that a column reads by."""
-    if hasattr(column, "categorical_column"):
-        yield from innermost(column.categorical_column)
-    elif hasattr(column, "keys"):  # a cross
-        for each in column.keys:
-            if not isinstance(each, str):
-                yield from innermost(each)
-    else:
-        yield column
+    for each in nested(column):
+        if not hasattr(each, "categorical_column") and not hasattr(each, "keys"):
+            yield each
 
 
 def edge_batch(batch: Batch, known: Mapping[str, list[Any]]) -> Batch:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import tempfile
 from collections.abc import Sequence
 from typing import Any
@@ -39,12 +38,41 @@ def feature_layers(
 ) -> dict[str, np.ndarray]:
     """Returns what the feature layers of a use's columns return, by the model's outputs."""
     columns = assembly.check_columns(use.columns)
-    return _run(functools.partial(_feature_layers, columns), sources, batch)
+
+    def build(features: Any) -> dict[str, Any]:
+        sequences = [column for column in columns if is_sequence(column)]
+        others = [column for column in columns if not is_sequence(column)]
+        tensors = {}
+        if others:
+            tensors["input_layer"] = tpu_columns.input_layer(features, others)
+        if sequences:
+            steps, lengths = tpu_columns.sequence_input_layer(features, sequences)
+            tensors.update(sequence_input=steps, sequence_length=lengths)
+        return tensors
+
+    return _run(build, sources, batch)
 
 
 def part_columns(part: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
     """Returns what each column of a part of a canned model returns, by its name."""
-    return _run(_part_columns(part, assembly.check_columns(part.columns)), sources, batch)
+    columns = assembly.check_columns(part.columns)
+    biases = (v for v in sources.found if v.attribute == "bias" and "linear" in v.layer)
+    units: Any = next((bias.shape[0] for bias in biases), 1)
+
+    def build(features: Any) -> dict[str, Any]:
+        found = {}
+        for column in columns:
+            if part.scope == "linear":
+                with tf1.variable_scope("linear", reuse=tf1.AUTO_REUSE):
+                    output = linear_model.build(features, [column], units, part.sparse_combiner)
+                found[column.name] = output.logits - output.bias
+            else:
+                scope = f"dnn/{input_layer.SCOPE}"
+                with tf1.variable_scope(scope, reuse=tf1.AUTO_REUSE):
+                    found[column.name] = input_layer.build(features, [column])
+        return found
+
+    return _run(build, sources, batch)
 
 
 def predictions(use: EstimatorUse, checkpoint: str, batch: Batch) -> dict[str, np.ndarray]:
@@ -81,47 +109,10 @@ def metrics(
     return expected
 
 
-def _part_columns(part: Any, columns: list[Any]) -> Any:
-    """Returns a function that builds each column of a part in a graph."""
-    units = 1
-
-    def build(features: Any, units: int = units) -> dict[str, Any]:
-        found = {}
-        for column in columns:
-            if part.scope == "linear":
-                with tf1.variable_scope("linear", reuse=tf1.AUTO_REUSE):
-                    output = linear_model.build(features, [column], units, part.sparse_combiner)
-                found[column.name] = output.logits - output.bias
-            else:
-                scope = f"dnn/{input_layer.SCOPE}"
-                with tf1.variable_scope(scope, reuse=tf1.AUTO_REUSE):
-                    found[column.name] = input_layer.build(features, [column])
-        return found
-
-    return build
-
-
-def _feature_layers(columns: list[Any], features: Any) -> dict[str, Any]:
-    """Returns what the feature layers return, by the names of the model's outputs."""
-    sequences = [column for column in columns if is_sequence(column)]
-    others = [column for column in columns if not is_sequence(column)]
-    tensors = {}
-    if others:
-        tensors["input_layer"] = tpu_columns.input_layer(features, others)
-    if sequences:
-        steps, lengths = tpu_columns.sequence_input_layer(features, sequences)
-        tensors.update(sequence_input=steps, sequence_length=lengths)
-    return tensors
-
-
 def _run(build: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
     """Runs columns in a graph with the checkpoint's variables."""
-    units = next(
-        (v.shape[0] for v in sources.found if v.attribute == "bias" and "linear" in v.layer), None
-    )
     with tf.Graph().as_default():
-        features = batch.tensors()
-        tensors = build(features) if units in (None, 1) else build(features, units)
+        tensors = build(batch.tensors())
         variables = {
             _stored_name(variable.op.name, sources): variable for variable in tf1.global_variables()
         }

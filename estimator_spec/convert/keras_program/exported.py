@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_spec import saved_models
-from estimator_spec.convert.keras_program.batches import Batch, innermost
+from estimator_spec.convert.keras_program.batches import Batch, innermost, nested
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.user_functions.model_spec import ModeKeys
@@ -56,9 +56,9 @@ class _KeyHints(NamedTuple):
         ids: key of the ids whose weights the feature holds, or None.
     """
 
-    words: list[Any]
-    limit: int | None
-    ids: str | None
+    words: Sequence[Any] = ()
+    limit: int | None = None
+    ids: str | None = None
 
 
 def _make_batch(model: saved_models.RecoveredModel, canned: CannedModel, seed: int) -> Batch:
@@ -70,7 +70,7 @@ def _make_batch(model: saved_models.RecoveredModel, canned: CannedModel, seed: i
     lengths = {name: rng.randint(0, _WIDTH + 1, _ROWS) for name in sorted(set(sources.values()))}
     for _, feature in sorted(model.features.items()):
         name = feature.fed_as
-        hint = hints.get(name, _KeyHints([], None, None))
+        hint = hints.get(name, _KeyHints())
         if not feature.is_sparse:
             shape = (_ROWS, *(feature.shape or (1,)))
             made[name] = _values(rng, feature.dtype, hint, int(np.prod(shape))).reshape(shape)
@@ -110,42 +110,28 @@ def _read_hints(columns: Iterable[Any], sources: Mapping[str, str]) -> dict[str,
     """Returns what columns know of their features, by the names of these in the SavedModel."""
     found: dict[str, _KeyHints] = {}
     for column in columns:
-        for each in _all(column):
+        for each in nested(column):
             if hasattr(each, "weight_feature_key"):
                 key = next(innermost(each.categorical_column)).key
                 weights = sources.get(each.weight_feature_key, each.weight_feature_key)
-                found[weights] = _KeyHints([], None, sources.get(key, key))
+                found[weights] = _KeyHints(ids=sources.get(key, key))
                 continue
-            if not hasattr(each, "key"):
+            source = getattr(each, "source_column", each)  # of buckets
+            if not hasattr(source, "key"):
                 continue
-            name = sources.get(each.key, each.key)
-            old = found.get(name, _KeyHints([], None, None))
-            limit = None
+            name = sources.get(source.key, source.key)
+            old = found.get(name, _KeyHints())
+            limits = [] if old.limit is None else [old.limit]
             if hasattr(each, "number_buckets") and each.default_value is None:
-                limit = int(each.number_buckets)
-            limits = [size for size in (old.limit, limit) if size is not None]
-            known = [*old.words, *_known(each)]
-            found[name] = _KeyHints(known, min(limits, default=None), None)
-        for each in innermost(column):
-            source = getattr(each, "source_column", None)
-            if source is not None:
-                name = sources.get(source.key, source.key)
-                old = found.get(name, _KeyHints([], None, None))
-                found[name] = old._replace(words=[*old.words, *each.boundaries])
+                limits.append(int(each.number_buckets))
+            words = [*old.words, *_known(each)]
+            found[name] = old._replace(words=words, limit=min(limits, default=None))
     return found
 
 
-def _all(column: Any) -> Iterator[Any]:
-    """Yields the columns that a column is made of, itself first."""
-    yield column
-    inner = getattr(column, "categorical_column", None)
-    parts = [inner] if inner is not None else getattr(column, "keys", ())
-    for part in parts:
-        if not isinstance(part, str):
-            yield from _all(part)
-
-
 def _known(column: Any) -> list[Any]:
+    if hasattr(column, "boundaries"):
+        return list(column.boundaries)
     if hasattr(column, "vocabulary_list"):
         return list(column.vocabulary_list)
     if hasattr(column, "vocabulary_file"):

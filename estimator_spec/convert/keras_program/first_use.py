@@ -102,7 +102,12 @@ def find_use(program: Sequence[str], number: int = 1) -> EstimatorUse:
 
 
 def _stop_at(
-    number: int, seen: list[Any], specs: dict[int, Any], estimator: Any, method: str, given: Any
+    number: int,
+    seen: list[Any],
+    specs: dict[int, Any],
+    estimator: Any,
+    method: str,
+    given: Mapping[str, Any],
 ) -> None:
     if isinstance(estimator, Core):
         raise _EstimatorFound(
@@ -126,7 +131,9 @@ def _stop_at(
         seen.append(estimator)
     if len(seen) == number and estimator is seen[-1]:
         mode = _MODES.get(method, ModeKeys.PREDICT)
-        raise _EstimatorFound(EstimatorUse(estimator, model, columns, spec, given, mode))
+        raise _EstimatorFound(
+            EstimatorUse(estimator, model, columns, spec, given.get("input_fn"), mode)
+        )
 
 
 def _columns_of(estimator: Any, spec: Any) -> tuple[Any, ...]:
@@ -148,38 +155,28 @@ def _watching(use: Callable[..., None], specs: dict[int, Any]) -> Iterator[None]
     """Calls a function before each use of an estimator; records specs of TPUEstimators."""
     saved: list[tuple[type, str, Any]] = []
 
-    def replace(owner: type, name: str, make: Callable[[Any], Any]) -> None:
+    def replace(owner: type, name: str, act: Callable[[Any, str, Mapping[str, Any]], None]) -> None:
         method = vars(owner).get(name)
-        if method is not None:
-            saved.append((owner, name, method))
-            setattr(owner, name, make(method))
-
-    def watched(method: Any) -> Any:
+        if method is None:
+            return
         signature = inspect.signature(method)
 
         @functools.wraps(method)
         def call(estimator: Any, *args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(estimator, *args, **kwargs)
-            use(estimator, method.__name__, bound.arguments.get("input_fn"))
+            act(estimator, method.__name__, bound.arguments)
             return method(estimator, *args, **kwargs)
 
-        return call
+        saved.append((owner, name, method))
+        setattr(owner, name, call)
 
-    def recorded(method: Any) -> Any:
-        signature = inspect.signature(method)
-
-        @functools.wraps(method)
-        def call(estimator: Any, *args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(estimator, *args, **kwargs)
-            specs[id(estimator)] = bound.arguments.get("embedding_config_spec")
-            return method(estimator, *args, **kwargs)
-
-        return call
+    def record(estimator: Any, _: str, given: Mapping[str, Any]) -> None:
+        specs[id(estimator)] = given.get("embedding_config_spec")
 
     for owner in (Estimator, TPUEstimator):
         for name in (*_MODES, "export_saved_model", "export_savedmodel"):
-            replace(owner, name, watched)
-    replace(TPUEstimator, "__init__", recorded)
+            replace(owner, name, use)
+    replace(TPUEstimator, "__init__", record)
     try:
         yield
     finally:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,14 +15,16 @@ from estimator_spec.compare.values import compare_arrays
 from estimator_spec.convert.keras_columns import assembly
 from estimator_spec.convert.keras_columns.dense import is_sequence
 from estimator_spec.convert.keras_columns.plan import ModelPlan
-from estimator_spec.convert.keras_program import estimator_side, training, written
+from estimator_spec.convert.keras_program import estimator_side, training
 from estimator_spec.convert.keras_program.batches import Batch
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.recording import ProofRecording
-from estimator_spec.convert.keras_program.written import WrittenProgram
+from estimator_spec.convert.keras_program.written import LoadedProgram
+from estimator_spec.heads.canned_model import ModelPart
 
 tf1 = tf.compat.v1
 
+_Values = Iterator[tuple[str, Any, Any]]  # of the estimator, and of the written program, by name
 RULES = (
     ("forward-pass/*", Tolerance(1e-6, 1e-6)),
     ("predictions/*", Tolerance(1e-5, 1e-5)),
@@ -34,9 +36,7 @@ RULES = (
 
 def compare(
     use: EstimatorUse,
-    sources: WrittenProgram,
-    module: Any,
-    model: Any,
+    program: LoadedProgram,
     batches: list[Batch],
     rules: list[tuple[str, Tolerance]],
     training_batches: Sequence[Batch] = (),
@@ -47,9 +47,7 @@ def compare(
 
     Args:
         use: the use of the estimator.
-        sources: the sources of the written program.
-        module: its module.
-        model: the trained model.
+        program: the written program.
         batches: the batches; the first ones are the program's own.
         rules: tolerances by name, as those of `compare`.
         training_batches: batches of the program's own for further steps of training, after which
@@ -59,10 +57,11 @@ def compare(
     """
     tolerances = Tolerances(*RULES, *rules)
     recording = recording or ProofRecording()
+    sides = _Sides(use, program, recording)
     items: list[Item] = []
     notes = [] if batches else ["The program gave no input."]
 
-    def add(stage: Stage, prefix: str, arrays: Iterator[tuple[str, Any, Any]]) -> None:
+    def add(stage: Stage, prefix: str, arrays: _Values) -> None:
         for name, *sides in arrays:
             old, new = (None if side is None else np.asarray(side) for side in sides)
             items.append(compare_arrays(stage, f"{prefix}{name}", old, new, tolerances))
@@ -70,7 +69,7 @@ def compare(
     for batch in batches:
         before = len(items)
         try:
-            for stage, arrays in _outputs(use, sources, module, model, batch, recording):
+            for stage, arrays in sides.outputs(batch):
                 add(stage, f"{batch.name}: ", arrays)
         except estimator_side.EstimatorRefusesError as error:
             if not batch.is_made:
@@ -81,50 +80,39 @@ def compare(
     # Keras' loss of several batches is another mean where their sizes differ; the report says so.
     own = [batch for batch in own if batch.size == own[0].size]
     if use.model is not None and own:
-        add(Stage.METRICS, "", _metrics(use, sources, module, model, own, recording, scratch))
+        add(Stage.METRICS, "", sides.metrics(own, scratch))
     if training_batches:
-        more = training.compare(
-            use, sources, module, model, training_batches, tolerances, recording, scratch
-        )
+        more = training.compare(use, program, training_batches, tolerances, recording, scratch)
         items += more[0]
         notes += more[1]
     recording.notes = list(notes)
     items.sort(key=lambda item: list(Stage).index(item.stage))
-    old_side = Side(sources.shown, f"TensorFlow {tf.__version__}")
+    old_side = Side(program.sources.shown, f"TensorFlow {tf.__version__}")
     return Comparison(old_side, Side("model.py"), tuple(items), tuple(notes))
 
 
-def _outputs(
-    use: EstimatorUse,
-    sources: WrittenProgram,
-    module: Any,
-    model: Any,
-    batch: Batch,
-    recording: ProofRecording,
-) -> Iterator[tuple[Stage, Iterator[tuple[str, Any, Any]]]]:
-    """Yields what the columns, and the model, give for a batch."""
-    inputs = module.preprocess(sources.inputs(batch)[0])
-    yield Stage.FORWARD_PASS, _columns(use, sources, model, inputs, batch, recording)
-    if use.model is not None:
-        yield Stage.PREDICTIONS, _predictions(use, sources, module, model, batch, recording)
+class _Sides(NamedTuple):
+    """The estimator, whose values are recorded, and the written program."""
 
+    use: EstimatorUse
+    program: LoadedProgram
+    recording: ProofRecording
 
-def _columns(
-    use: EstimatorUse,
-    sources: WrittenProgram,
-    model: Any,
-    inputs: Any,
-    batch: Batch,
-    recording: ProofRecording,
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yields what each column gives in a graph of columns, and in the written model."""
-    import keras  # of the written model
+    def outputs(self, batch: Batch) -> Iterator[tuple[Stage, _Values]]:
+        """Yields what the columns, and the model, give for a batch."""
+        inputs = self.program.preprocess(batch)
+        if self.use.model is None:
+            yield Stage.FORWARD_PASS, self._feature_layers(inputs, batch)
+            return
+        yield Stage.FORWARD_PASS, self._columns(self.use.model.parts, inputs, batch)
+        yield Stage.PREDICTIONS, self._predictions(batch)
 
-    if use.model is None:
-        columns = assembly.check_columns(use.columns)
-        expected = estimator_side.feature_layers(use, sources, batch)
-        recording.add_outputs(batch, expected)
-        found = model(inputs)
+    def _feature_layers(self, inputs: Any, batch: Batch) -> _Values:
+        """Yields what each column gives in feature layers, and in the written model."""
+        columns = assembly.check_columns(self.use.columns)
+        expected = estimator_side.feature_layers(self.use, self.program.sources, batch)
+        self.recording.add_outputs(batch, expected)
+        found = self.program.model(inputs)
         found = found if isinstance(found, dict) else dict.fromkeys(expected, found)
         for name in {**expected, **found}:
             values = expected.get(name)
@@ -136,21 +124,57 @@ def _columns(
             old, new = _by_column(own, values), _by_column(own, found[name])
             for column in own:
                 yield column.name, old[column.name], new[column.name]
-        return
-    for part in use.model.parts:
-        if part.scope == "baseline":
-            continue
-        columns = assembly.check_columns(part.columns)
-        expected = estimator_side.part_columns(part, sources, batch)
-        if part.scope == "linear":
-            for column in columns:
-                layer = model.get_layer(sources.plan.linear_layers[column.name])
-                outputs = keras.Model(model.inputs, layer.output)(inputs)
-                yield f"linear {column.name}", expected[column.name], outputs
-            continue
-        values = keras.Model(model.inputs, model.get_layer("input_layer").output)(inputs)
-        for name, part in _by_column(columns, values).items():
-            yield name, expected[name], part
+
+    def _columns(self, parts: Iterable[ModelPart], inputs: Any, batch: Batch) -> _Values:
+        """Yields what each column of a canned model gives in a graph, and in the written model."""
+        import keras  # of the written model
+
+        sources, model = self.program.sources, self.program.model
+        for part in parts:
+            if part.scope == "baseline":
+                continue
+            columns = assembly.check_columns(part.columns)
+            expected = estimator_side.part_columns(part, sources, batch)
+            if part.scope == "linear":
+                for column in columns:
+                    layer = model.get_layer(sources.plan.linear_layers[column.name])
+                    outputs = keras.Model(model.inputs, layer.output)(inputs)
+                    yield f"linear {column.name}", expected[column.name], outputs
+                continue
+            values = keras.Model(model.inputs, model.get_layer("input_layer").output)(inputs)
+            for name, part in _by_column(columns, values).items():
+                yield name, expected[name], part
+
+    def _predictions(self, batch: Batch) -> _Values:
+        """Yields the predictions of both."""
+        expected = estimator_side.predictions(self.use, self.program.sources.checkpoint, batch)
+        self.recording.add_outputs(batch, expected)
+        found = self.program.predictions(batch)
+        if self.use.make_batches is not None:  # a SavedModel has the outputs of its signature only
+            found = {name: found[name] for name in expected if name in found}
+        for name in {**expected, **found}:
+            yield name, expected.get(name), found.get(name)
+
+    def metrics(self, batches: Sequence[Batch], scratch: str | None) -> _Values:
+        """Yields the loss and the metrics of both."""
+        sources, module, model = self.program
+        expected = estimator_side.metrics(self.use, sources, batches, scratch)
+        if sources.plan.optimizer is None:
+            module.compile_model(model, None)
+        model.reset_metrics()
+        results: dict[str, Any] = {}
+        for batch in batches:
+            # test_on_batch has the metrics of one batch only
+            results = model.test_step(self.program.training_batch(batch))
+        names = {name: _metric_name(sources.plan, name, expected) for name in results}
+        found = {names[name]: value for name, value in results.items()}
+        self.recording.add_metrics(batches, expected, names)
+        stated = _stated(sources.plan)
+        for name in {**expected, **found}:
+            if name not in stated:
+                yield name, expected.get(name), found.get(name)
+            elif name in found:
+                self.recording.state(name, stated[name], found[name])
 
 
 def _by_column(columns: list[Any], values: Any) -> dict[str, Any]:
@@ -158,53 +182,6 @@ def _by_column(columns: list[Any], values: Any) -> dict[str, Any]:
     sizes = [assembly.dense_size(column) for column in columns]
     parts = np.split(np.asarray(values), np.cumsum(sizes)[:-1], axis=-1)
     return dict(zip([column.name for column in columns], parts, strict=True))
-
-
-def _predictions(
-    use: EstimatorUse,
-    sources: WrittenProgram,
-    module: Any,
-    model: Any,
-    batch: Batch,
-    recording: ProofRecording,
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yields the predictions of both."""
-    expected = estimator_side.predictions(use, sources.checkpoint, batch)
-    recording.add_outputs(batch, expected)
-    found = written.model_predictions(sources, module, model, batch)
-    if use.make_batches is not None:  # a SavedModel has the outputs of its signature only
-        found = {name: found[name] for name in expected if name in found}
-    for name in {**expected, **found}:
-        yield name, expected.get(name), found.get(name)
-
-
-def _metrics(
-    use: EstimatorUse,
-    sources: WrittenProgram,
-    module: Any,
-    model: Any,
-    batches: Sequence[Batch],
-    recording: ProofRecording,
-    scratch: str | None,
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yields the loss and the metrics of both."""
-    expected = estimator_side.metrics(use, sources, batches, scratch)
-    if sources.plan.optimizer is None:
-        module.compile_model(model, None)
-    model.reset_metrics()
-    results: dict[str, Any] = {}
-    for batch in batches:
-        given = module.training_batch(*sources.inputs(batch))
-        results = model.test_step(given)  # test_on_batch has the metrics of one batch only
-    names = {name: _metric_name(sources.plan, name, expected) for name in results}
-    found = {names[name]: value for name, value in results.items()}
-    recording.add_metrics(batches, expected, names)
-    stated = _stated(sources.plan)
-    for name in {**expected, **found}:
-        if name not in stated:
-            yield name, expected.get(name), found.get(name)
-        elif name in found:
-            recording.state(name, stated[name], found[name])
 
 
 def _metric_name(plan: ModelPlan, name: str, expected: Container[str]) -> str:

@@ -34,9 +34,9 @@ class KerasTarget:
         sources = written.plan_program(use, *names, options.embeddings, reading)
         recording = ProofRecording()
         found, trained = command.read_input(request)
-        module, model = written.write_program(sources, directory)
+        program = written.write_program(sources, directory)
         rest = (request.rules, trained, recording, request.scratch)
-        result = proof.compare(use, sources, module, model, found, *rest)
+        result = proof.compare(use, program, found, *rest)
         if reading == readings.NUMPY:
             own_files.write_file(os.path.join(directory, "check.npz"), recording.to_bytes())
         report.write(use, sources, result, report.of_keras(use, sources), directory)

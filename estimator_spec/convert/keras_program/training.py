@@ -20,14 +20,19 @@ import tensorflow as tf
 from estimator_spec.compare.comparison import Item, Outcome, listed
 from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_arrays, compare_changes, compare_series
-from estimator_spec.convert.keras_columns import optimizers, source, trained_values
+from estimator_spec.convert.keras_columns import optimizer_classes, optimizers, trained_values
 from estimator_spec.convert.keras_columns.readings import NUMPY
-from estimator_spec.convert.keras_program import estimator_side, written
+from estimator_spec.convert.keras_program import estimator_side
 from estimator_spec.convert.keras_program.batches import Batch, Feeding
 from estimator_spec.convert.keras_program.checkpoint_files import link_checkpoint
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.recording import ProofRecording
-from estimator_spec.convert.keras_program.written import WrittenProgram, load_module, trained_model
+from estimator_spec.convert.keras_program.written import (
+    LoadedProgram,
+    WrittenProgram,
+    load_module,
+    load_program,
+)
 from estimator_spec.core.checkpoints import state_file
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.cluster import roles
@@ -47,9 +52,7 @@ _ROUNDING = 2.0**-23
 
 def compare(
     use: EstimatorUse,
-    sources: WrittenProgram,
-    module: Any,
-    model: Any,
+    program: LoadedProgram,
     batches: Sequence[Batch],
     tolerances: Tolerances,
     recording: ProofRecording,
@@ -59,9 +62,7 @@ def compare(
 
     Args:
         use: the use of the estimator, a canned one.
-        sources: the sources of the written program.
-        module: its module.
-        model: the trained model, with the checkpoint's slots; it goes on training.
+        program: the written program, with the checkpoint's slots; its model goes on training.
         batches: batches of the program's own; they are repeated if there are less than steps.
         tolerances: bounds of what agrees.
         recording: gets the batches and the estimator's losses.
@@ -70,6 +71,7 @@ def compare(
     Returns:
         The items, and notes on what wasn't compared.
     """
+    sources = program.sources
     why = why_not(use, sources, batches)
     if why is not None:
         return [], [why]
@@ -79,17 +81,17 @@ def compare(
         except Exception as error:  # of the program's model or data, of any class
             return [_failure("the estimator", error)], []
         recording.add_training(trained.batches, trained.losses, trained.predictions)
-        items, losses = compare_with(trained, sources, module, model, tolerances)
+        items, losses = compare_with(trained, program, tolerances)
         rules = _rules(sources)
         if all(item.agrees for item in items) or losses is None or not rules:
             return items, []
-        exact = load_module(os.path.dirname(module.__file__), source.with_rules_of_estimators)
-        other = trained_model(sources, exact)
-        others, _ = compare_with(trained, sources, exact, other, tolerances)
+        given = optimizer_classes.rules_of_estimators()
+        exact = load_module(os.path.dirname(program.module.__file__), given)
+        others, _ = compare_with(trained, load_program(sources, exact), tolerances)
     if not all(item.agrees for item in others):
         return items, []
     rule = "; ".join(rules)
-    found = written.model_predictions(sources, module, model, trained.batches[0])
+    found = program.predictions(trained.batches[0])
     recording.state_training(trained.batches, rule, losses, found)
     agree = [item for item in items if item.agrees]
     differ = [f"{item.name}: {item.text}" for item in items if not item.agrees]
@@ -146,7 +148,7 @@ def train_estimator(
 
 
 def compare_with(
-    trained: Trained, sources: WrittenProgram, module: Any, model: Any, tolerances: Tolerances
+    trained: Trained, program: LoadedProgram, tolerances: Tolerances
 ) -> tuple[list[Item], np.ndarray | None]:
     """Trains the written model, and compares it with the estimator; arguments as `compare`.
 
@@ -154,12 +156,12 @@ def compare_with(
         The items, and the model's losses; None if it fails.
     """
     try:
-        losses = _train_model(sources, module, model, trained.batches)
+        losses = _train_model(program, trained.batches)
     except Exception as error:  # of the written program, of any class
         return [_failure("model.py", error)], None
     items = [compare_series(TITLE, trained.losses, losses, tolerances)]
-    with Checkpoint(sources.checkpoint) as start, Checkpoint(trained.checkpoint) as end:
-        return [*items, *_compare_changes(sources, model, start, end, tolerances)], losses
+    with Checkpoint(program.sources.checkpoint) as start, Checkpoint(trained.checkpoint) as end:
+        return [*items, *_compare_changes(program, start, end, tolerances)], losses
 
 
 def why_not(use: EstimatorUse, sources: WrittenProgram, batches: Sequence[Batch]) -> str | None:
@@ -214,16 +216,15 @@ class _Recording(Feeding):
         super().after_run(run_context, run_values)
 
 
-def _train_model(
-    sources: WrittenProgram, module: Any, model: Any, batches: Sequence[Batch]
-) -> np.ndarray:
+def _train_model(program: LoadedProgram, batches: Sequence[Batch]) -> np.ndarray:
     """Trains the written model; returns the losses."""
+    model = program.model
     _keep_all(model)
     model.run_eagerly, model.jit_compile = True, False
     losses = []
     for batch in batches:
         model.reset_metrics()
-        given = module.training_batch(*sources.inputs(batch))
+        given = program.training_batch(batch)
         losses.append(model.train_on_batch(*given, return_dict=True)["loss"])
     return np.array(losses, np.float32)
 
@@ -241,10 +242,10 @@ def _keep_all(model: Any) -> None:
 
 
 def _compare_changes(
-    sources: WrittenProgram, model: Any, start: Checkpoint, end: Checkpoint, tolerances: Tolerances
+    program: LoadedProgram, start: Checkpoint, end: Checkpoint, tolerances: Tolerances
 ) -> Iterator[Item]:
     """Yields the items of what training changed: of each variable and slot of both sides."""
-    plan, found = sources.plan, sources.found
+    model, plan, found = program.model, program.sources.plan, program.sources.found
     seen: set[str] = set()
     known: set[str] = set()
 
@@ -263,8 +264,7 @@ def _compare_changes(
         yield changed(name, first, last, weight)
         seen.add(name)
         known.add(weight.path)
-    slots = (plan.slots, plan.slot_factors)
-    for slot in trained_values.find_slots(model, end, found, *slots):
+    for slot in trained_values.find_slots(plan, model, end, found):
         if not slot.sources or slot.target is None:
             continue
         seen.update(slot.sources)

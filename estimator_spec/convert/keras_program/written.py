@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import types
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from estimator_spec.convert.keras_columns import (
@@ -19,7 +20,7 @@ from estimator_spec.convert.keras_columns import (
     trained_values,
 )
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
-from estimator_spec.convert.keras_program.batches import Batch
+from estimator_spec.convert.keras_program.batches import Batch, as_array, as_tensor
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.core.checkpoints.bundle import Checkpoint
 
@@ -47,9 +48,7 @@ class WrittenProgram(NamedTuple):
 
     def inputs(self, batch: Batch) -> tuple[dict[str, Any], Any]:
         """Returns the features and labels of a batch as the program takes them."""
-        if self.reading == readings.TENSORFLOW:
-            return batch.tensors(), batch.label_tensors()
-        return batch.arrays(), batch.label_arrays()
+        return batch.converted(as_tensor if self.reading == readings.TENSORFLOW else as_array)
 
 
 def plan_model(
@@ -110,58 +109,73 @@ def plan_program(
         return WrittenProgram(plan, opened.prefix, found, texts, os.fspath(shown), reading)
 
 
-def write_program(sources: WrittenProgram, directory: str) -> tuple[Any, Any]:
-    """Writes the files into a directory, and the trained weights.
+class LoadedProgram(NamedTuple):
+    """A program that was imported, with its trained model.
 
-    Returns:
-        The module of model.py, and the trained model.
+    Attributes:
+        sources: its sources.
+        module: the module of model.py.
+        model: the model, compiled if its optimizer moved.
     """
+
+    sources: WrittenProgram
+    module: Any
+    model: Any
+
+    def preprocess(self, batch: Batch) -> Any:
+        """Returns what the model takes, of the features of a batch."""
+        return self.module.preprocess(self.sources.inputs(batch)[0])
+
+    def training_batch(self, batch: Batch) -> Any:
+        """Returns what the model trains and is evaluated with, of a batch."""
+        return self.module.training_batch(*self.sources.inputs(batch))
+
+    def predictions(self, batch: Batch) -> dict[str, Any]:
+        """Returns what the model predicts for a batch, classes among them."""
+        outputs = dict(self.model(self.preprocess(batch)))
+        module = self.module
+        return module.with_classes(outputs) if hasattr(module, "with_classes") else outputs
+
+
+def write_program(sources: WrittenProgram, directory: str) -> LoadedProgram:
+    """Writes the files into a directory, and the trained weights; returns the program."""
     program_files.write_files(sources.texts, sources.plan, directory)
-    module = load_module(directory)
-    model = trained_model(sources, module)
-    model.save(os.path.join(directory, "weights.keras"))
-    return module, model
+    program = load_program(sources, load_module(directory))
+    program.model.save(os.path.join(directory, "weights.keras"))
+    return program
 
 
-def trained_model(sources: WrittenProgram, module: Any) -> Any:
-    """Returns a model of the module of model.py, with the checkpoint's values and slots.
-
-    It is compiled if its optimizer moved.
-    """
+def load_program(sources: WrittenProgram, module: Any) -> LoadedProgram:
+    """Returns the program of a module of model.py, with the checkpoint's values and slots."""
     # Random values would take the memory of a table twice more.
     has_tables = "initializer" in inspect.signature(module.build_model).parameters
     model = module.build_model("zeros") if has_tables else module.build_model()
     trained_values.load(model, sources.checkpoint, sources.found)
-    plan = sources.plan
-    if plan.optimizer is not None:
+    if sources.plan.optimizer is not None:
         module.compile_model(model)
-        missing = trained_values.load_slots(
-            model, sources.checkpoint, sources.found, plan.slots, plan.slot_factors
-        )
-        for name in missing:
-            plan.differ("the optimizer", name, "no slots in the checkpoint: initial values")
-    return model
+        trained_values.load_slots(sources.plan, model, sources.checkpoint, sources.found)
+    return LoadedProgram(sources, module, model)
 
 
-def model_predictions(
-    sources: WrittenProgram, module: Any, model: Any, batch: Batch
-) -> dict[str, Any]:
-    """Returns what a model of the module of model.py predicts for a batch, classes among them."""
-    outputs = dict(model(module.preprocess(sources.inputs(batch)[0])))
-    return module.with_classes(outputs) if hasattr(module, "with_classes") else outputs
-
-
-def load_module(directory: str, change: Callable[[str], str] = str) -> Any:
+def load_module(directory: str, given: Mapping[str, Any] = types.MappingProxyType({})) -> Any:
     """Imports the model.py of a directory, under a name of its own.
 
     Args:
         directory: the directory.
-        change: returns the text to import, of that of the file.
+        given: what names of the module are, in place of what the file imports or defines.
     """
     path = os.path.join(directory, "model.py")
     module = types.ModuleType("model_of_to_keras")
     module.__file__ = path
     # Not by an import, which may leave a __pycache__ there.
     with open(path, encoding="utf-8") as file:
-        exec(compile(change(file.read()), path, "exec"), vars(module))
+        tree = ast.parse(file.read(), path)
+    tree.body = [node for node in tree.body if _defined(node) not in given]
+    vars(module).update(given)
+    exec(compile(tree, path, "exec"), vars(module))
     return module
+
+
+def _defined(node: ast.stmt) -> str | None:
+    """Returns the name that a class, a function or the import of a module defines."""
+    return node.names[0].name if isinstance(node, ast.Import) else getattr(node, "name", None)

@@ -85,7 +85,6 @@ class Estimator(EstimatorBase):
     """
 
     _adds_params = False  # whether a subclass adds entries to the params of the user's functions
-    _may_use_tpu = False  # whether a subclass does
 
     def __init__(
         self,
@@ -108,7 +107,7 @@ class Estimator(EstimatorBase):
         self._invalid_ids = check_policy(invalid_ids, "the estimator")
         check_config(config)  # before the model_fn, as in TensorFlow
         model_calls.check_arguments(model_fn, params, self._adds_params)
-        self._config = resolve_config(config, model_dir, self._may_use_tpu)
+        self._config = resolve_config(config, model_dir)
         self._model_dir = str(self._config.model_dir)
         self._session_config = self._config.session_config
         self._model_fn = model_fn

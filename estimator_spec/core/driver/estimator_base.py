@@ -286,16 +286,15 @@ def check_config(config: Any) -> None:
         raise ValueError(f"config must be an instance of `RunConfig`, but provided {config}.")
 
 
-def resolve_config(
-    config: RunConfig | None, model_dir: Any, may_use_tpu: bool = False
-) -> RunConfig:
+def resolve_config(config: RunConfig | None, model_dir: Any) -> RunConfig:
     """Returns the configuration with its `session_config` and `model_dir` set.
+
+    Sessions in a cluster of parameter servers connect to these and to this task only, unless
+    `config` has a `session_config`: the chief may have ended.
 
     Args:
         config: the configuration, or None.
         model_dir: the estimator's argument.
-        may_use_tpu: whether sessions may need the whole cluster, as those with a TPU do. Otherwise
-            they connect to the parameter servers and to this task: the chief may have ended.
 
     Raises:
         ValueError: `config` has another type or a strategy that can't run here, or both
@@ -308,7 +307,7 @@ def resolve_config(
     strategy_graphs.check_strategies(config)
     if config.session_config is None:
         found = None  # only a `TPURunConfig` has none in a cluster
-        if config.num_ps_replicas and not may_use_tpu:
+        if config.num_ps_replicas:
             found = distributed_session_config(config.task_type, config.task_id)
         config = config.replace(session_config=found or get_default_session_config())
     model_dir = path_to_str(model_dir)

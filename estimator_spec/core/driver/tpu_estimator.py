@@ -27,7 +27,7 @@ from estimator_spec.core.driver.graph_builder import BuiltGraph
 from estimator_spec.core.driver.hooks import StepsPerSecond
 from estimator_spec.core.driver.run_context import BuildArguments, RunContext
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
-from estimator_spec.core.run_config import TPURunConfig, host_fallback
+from estimator_spec.core.run_config import TPURunConfig, get_default_session_config, host_fallback
 from estimator_spec.core.run_config.tpu_config import (
     check_positive_integer,
     parse_iterations_per_loop,
@@ -117,7 +117,6 @@ class TPUEstimator(Estimator):
     """
 
     _adds_params = True
-    _may_use_tpu = True
     _config: TPURunConfig
 
     def __init__(
@@ -350,7 +349,10 @@ def _check_api_version(version: Any) -> None:
 def _without_tpu(config: TPURunConfig, use_tpu: bool) -> TPURunConfig:
     """Returns the configuration of the runs; on the host it has nothing of a TPU system."""
     if use_tpu and not host_fallback.host_instead_of_tpu():
-        return config
+        if config.session_config is not None:
+            return config
+        # Without device filters: sessions with a TPU need the whole cluster.
+        return config.replace(session_config=get_default_session_config())
     if roles.is_distributed(config):
         return config.on_parameter_servers()
     return config.on_host() if use_tpu else config

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from estimator_spec.core.common import argument_rules
 from estimator_spec.core.run_config import rules, run_config
-from estimator_spec.core.run_config.run_config import distributed_session_config, field
+from estimator_spec.core.run_config.run_config import field
 from estimator_spec.core.run_config.task_type import TaskType
 from estimator_spec.core.run_config.tpu_config import TPUConfig
 
@@ -129,7 +129,7 @@ class RunConfig(run_config.RunConfig):
         return config
 
     def _maybe_overwrite_session_config_for_distributed_training(self) -> None:
-        """Does nothing: a TPU program uses the whole cluster, which device filters would hide."""
+        """Does nothing: the estimator knows whether its sessions use a TPU."""
 
     def replace(self: _Config, **kwargs: Any) -> _Config:
         """Returns a copy with other values, also of `tpu_config`. See `RunConfig.replace`."""
@@ -156,13 +156,10 @@ class RunConfig(run_config.RunConfig):
     def on_parameter_servers(self) -> RunConfig:
         """Returns a copy for a task in a cluster of parameter servers, without a TPU system.
 
-        Its sessions connect to the parameter servers and to this task only, as those of a
-        `RunConfig`, and evaluations run in this process.
+        Evaluations run in this process.
         """
         new: RunConfig = copy.deepcopy(self)
         new._master, new._evaluation_master = new._task_master, ""
-        if new._session_config is None:
-            new._session_config = distributed_session_config(new._task_type, new._task_id)
         return new
 
     def on_host(self) -> RunConfig:

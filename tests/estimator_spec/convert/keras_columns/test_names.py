@@ -115,7 +115,7 @@ def test_layers_of_any_names(keys, table):
         texts = {"model.py": source.write_model(plan, "names")}
         found = trained_values.find_variables(plan, checkpoint)
         sources = written.WrittenProgram(plan, checkpoint, found, texts)
-        module, model = written.write_program(sources, folder)
+        _, module, model = written.write_program(sources, folder)
         outputs = model(module.preprocess({k: v.tensor(True) for k, v in batch.items()}))
     for name, value in expected.items():
         np.testing.assert_allclose(outputs[name], value, rtol=1e-6, atol=1e-6)

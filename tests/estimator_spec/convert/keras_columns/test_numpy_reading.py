@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import types
@@ -28,7 +27,7 @@ from estimator_spec.convert.keras_columns import (
     source,
 )
 from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
-from estimator_spec.convert.keras_columns.function_source import functions_of, write_function
+from estimator_spec.convert.keras_columns.function_source import write_function
 from estimator_spec.convert.keras_columns.numpy_features import (
     Sparse,
     as_array,
@@ -36,6 +35,7 @@ from estimator_spec.convert.keras_columns.numpy_features import (
     of_rows,
 )
 from estimator_spec.convert.keras_columns.plan import ModelPlan
+from estimator_spec.convert.keras_columns.reading_source import names_of
 from estimator_spec.convert.keras_columns.readings import NUMPY, TENSORFLOW
 from test_columns import some
 
@@ -51,7 +51,7 @@ def written(plan: ModelPlan) -> types.ModuleType:
     module = types.ModuleType("written")
     module.__file__ = __file__
     text = source.write_model(plan, "a test", NUMPY)
-    assert not {"tf", "tensorflow"} & set(functions_of(ast.parse(text)))
+    assert not {"tf", "tensorflow"} & names_of(text)
     exec(text, vars(module))
     return module
 

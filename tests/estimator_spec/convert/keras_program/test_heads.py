@@ -62,20 +62,21 @@ def program(tmp_path_factory):
     use = EstimatorUse(estimator, estimator.canned_model, (), None, input_fn, ModeKeys.TRAIN)
     sources = written.plan_program(use, estimator.model_dir, "heads.py", "")
     (directory / "out").mkdir()
-    return use, sources, *written.write_program(sources, str(directory / "out")), directory / "out"
+    return use, written.write_program(sources, str(directory / "out")), directory / "out"
 
 
 def test_everything_is_compared(program):
     """Predictions, losses and metrics of both heads agree, and the report says what differs."""
-    use, sources, module, model, _ = program
+    use, written_program, _ = program
     found = batches.read_batches(use, 2)
-    result = proof.compare(use, sources, module, model, found, [], found)
+    result = proof.compare(use, written_program, found, [], found)
     assert result.agrees, result.headline
     assert result.of(Stage.LOSSES) and result.of(Stage.TRAINED_VALUES)
     metrics = {item.name for item in result.of(Stage.METRICS)}
     assert {"loss", "loss/price", "loss/sold", "average_loss/price", "auc/sold"} <= metrics
     predictions = {item.name.removeprefix("batch 2: ") for item in result.of(Stage.PREDICTIONS)}
     assert {"price/predictions", "sold/probabilities", "sold/all_classes"} <= predictions
+    sources = written_program.sources
     text = report.markdown(use, sources, result, report.of_keras(use, sources))
     assert "the loss of price" in text and "loss_fn" in text
 
@@ -112,9 +113,9 @@ def test_without_a_counterpart_of_the_optimizer(tmp_path):
     use = EstimatorUse(estimator, estimator.canned_model, (), None, prices, ModeKeys.TRAIN)
     sources = written.plan_program(use, estimator.model_dir, "nadam.py", "")
     (tmp_path / "out").mkdir()
-    module, model = written.write_program(sources, str(tmp_path / "out"))
+    program = written.write_program(sources, str(tmp_path / "out"))
     found = batches.read_batches(use, 2)
-    result = proof.compare(use, sources, module, model, found, [], found)
+    result = proof.compare(use, program, found, [], found)
     assert result.agrees and result.of(Stage.METRICS) and not result.of(Stage.TRAINED_VALUES)
     assert "Training wasn't compared" in " ".join(result.remarks)
     top, _, rest = report.markdown(use, sources, result, report.of_keras(use, sources)).partition(
@@ -123,6 +124,7 @@ def test_without_a_counterpart_of_the_optimizer(tmp_path):
     assert "**The model has no optimizer" in top
     assert "there is none of the same rule" in rest and "compile_model(trained, " in rest
     keras = pytest.importorskip("keras")
+    module = program.module
     loaded = keras.models.load_model(module.WEIGHTS)
     data = prices().map(module.training_batch)
     with pytest.raises(ValueError, match="compile"):

@@ -171,8 +171,7 @@ def load(sound, tmp_path):
             assert text.count(old) == 1, old
             text = text.replace(old, new)
         (tmp_path / "model.py").write_text(text)
-        module = written.load_module(str(tmp_path))
-        return module, written.trained_model(sources, module)
+        return written.load_program(sources, written.load_module(str(tmp_path)))
 
     return make
 
@@ -186,9 +185,9 @@ def check(items, plants, prefix=""):
 
 def test_nothing_is_planted(sound, load):
     """Without a plant all agree, to the last key: predictions, metrics, steps, values and slots."""
-    use, sources, found = sound
+    use, _, found = sound
     made = batches.edge_batch(found[0], batches.known_values(use))
-    result = proof.compare(use, sources, *load(), [*found[:1], made], [], found)
+    result = proof.compare(use, load(), [*found[:1], made], [], found)
     assert result.agrees, result.headline
     assert not result.remarks
     names = {item.name for item in result.items}
@@ -215,11 +214,11 @@ def test_nothing_is_planted(sound, load):
 )
 def test_each_shows_in_its_item(plants, prefix, sound, load):
     """A difference of a column, a prediction or a metric is that item's, among others, too."""
-    use, sources, found = sound
+    use, _, found = sound
     given = found[:3]
     if prefix == "edge values: ":
         given = [batches.edge_batch(found[0], batches.known_values(use))]
-    result = proof.compare(use, sources, *load(*plants.values()), given, [])
+    result = proof.compare(use, load(*plants.values()), given, [])
     check(result.items, plants, prefix)
 
 
@@ -227,8 +226,8 @@ def test_each_shows_in_its_item(plants, prefix, sound, load):
 @pytest.mark.parametrize("plant", LOSS)
 def test_a_loss_shows_in_the_metrics(plant, sound, load):
     """A difference of the loss, of weights or of labels is found without a step of training."""
-    use, sources, found = sound
-    result = proof.compare(use, sources, *load(LOSS[plant]), found[:1], [])
+    use, _, found = sound
+    result = proof.compare(use, load(LOSS[plant]), found[:1], [])
     assert {item.stage for item in result.items if not item.agrees} == {Stage.METRICS}
     check(result.items, {plant: LOSS[plant]})
 
@@ -237,7 +236,7 @@ def test_a_loss_shows_in_the_metrics(plant, sound, load):
 def test_a_plant_shows_in_training(plant, sound, trained, load):
     """Another optimizer, argument, schedule, clipping or loss is found by further steps."""
     change = {**TRAINING, **LOSS}[plant]
-    items, _ = training.compare_with(trained, sound[1], *load(change), TOLERANCES)
+    items, _ = training.compare_with(trained, load(change), TOLERANCES)
     name = change[2] if plant in TRAINING else LOSSES
     check(items, {plant: (name,)})
 
@@ -245,15 +244,15 @@ def test_a_plant_shows_in_training(plant, sound, trained, load):
 @pytest.mark.parametrize("state", STATES)
 def test_a_state_shows_in_training(state, sound, trained, load):
     """Slots, the step or a weight that weren't moved are found by further steps."""
-    module, model = load()
+    program = load()
     if state == "a weight":
-        layer = model.get_layer("logits_layer")
+        layer = program.model.get_layer("logits_layer")
         layer.bias.assign(layer.bias + 0.01)
     else:
-        for variable in model.optimizer.variables:
+        for variable in program.model.optimizer.variables:
             if variable.path.endswith("iteration" if state == "step" else "_momentum"):
                 variable.assign(variable * 0)
-    items, _ = training.compare_with(trained, sound[1], module, model, TOLERANCES)
+    items, _ = training.compare_with(trained, program, TOLERANCES)
     assert not items[0].agrees
     if state == "step":
         assert items[0].series is not None
@@ -263,11 +262,11 @@ def test_a_state_shows_in_training(state, sound, trained, load):
 def test_a_variable_without_a_partner(sound, trained, load):
     """A slot that only one side has is an item, for each side."""
     amsgrad = (ADAM, f"amsgrad=True, {ADAM}")
-    items, _ = training.compare_with(trained, sound[1], *load(amsgrad), TOLERANCES)
+    items, _ = training.compare_with(trained, load(amsgrad), TOLERANCES)
     lone = {item.name for item in items if item.outcome is Outcome.ONLY_NEW}
     assert len(lone) == 8 and all("velocity_hat" in name for name in lone), lone
     adam = "Adam(learning_rate=0.02, beta_1=0.8, beta_2=0.999, epsilon=1e-07)"
-    module, model = load((f" {adam}", " keras.optimizers.SGD(0.02)"))
-    items, _ = training.compare_with(trained, sound[1], module, model, TOLERANCES)
+    program = load((f" {adam}", " keras.optimizers.SGD(0.02)"))
+    items, _ = training.compare_with(trained, program, TOLERANCES)
     lone = {item.name for item in items if item.outcome is Outcome.ONLY_OLD}
     assert "training/Adam/dnn/logits/bias/m" in lone

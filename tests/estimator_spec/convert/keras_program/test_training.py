@@ -93,11 +93,11 @@ def test_a_rule_that_differs_is_named(rate, trained, tmp_path, monkeypatch):
     assert text.count("learning_rate=0.1,") == 1
     (tmp_path / "model.py").write_text(text.replace("learning_rate=0.1,", f"{rate},"))
     module = written.load_module(str(tmp_path))
-    model = written.trained_model(sources, module)
+    program = written.load_program(sources, module)
     monkeypatch.setattr(training, "train_estimator", lambda *_: steps)
     recording = ProofRecording()
     rest = (Tolerances(*proof.RULES), recording)
-    items, notes = training.compare(use, sources, module, model, found, *rest)
+    items, notes = training.compare(use, program, found, *rest)
     wrong = [item.name for item in items if not item.agrees]
     if rate == "learning_rate=0.1":
         (note,) = notes
