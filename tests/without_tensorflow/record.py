@@ -92,7 +92,7 @@ def visits() -> Any:
 
 
 def classes(directory: Path) -> tuple[Any, Callable[[], Any]]:
-    """Returns a model of three classes: clipped Adam, batch norm, dropout, a shared table."""
+    """Returns a model of three classes: clipping, batch norm, dropout, a shared table."""
     words = ["w1", "w2"]
     first = fc.categorical_column_with_vocabulary_list("first", words, num_oov_buckets=2)
     columns = [
@@ -114,7 +114,7 @@ def classes(directory: Path) -> tuple[Any, Callable[[], Any]]:
         3,
         "weight",
         ["a", "b", "c"],
-        optimizer=tf.keras.optimizers.legacy.Adam(0.01, clipvalue=0.001),
+        optimizer=tf.keras.optimizers.legacy.Adagrad(0.05, clipnorm=0.02),
         dropout=0.25,
         batch_norm=True,
     )
