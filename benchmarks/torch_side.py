@@ -88,41 +88,47 @@ def measure(what: str, folder: Path) -> dict[str, float]:
     import reading
     import steps
 
-    torch.set_num_threads(1)  # the layers are small: threads wait for each other
-    trained = model.load_model()
+    torch.set_num_threads(1)
     if what == "start":
+        trained = model.load_model()
         steps.predict(trained, {key: value[:1] for key, value in features.items()})
         return {}
-    size, number = int(sys.argv[3]), int(sys.argv[4])
+    steps.keep_memory()
+    size, number, threads = map(int, sys.argv[3:])
+    loader = open_loader(features, labels, size)
+    trained = model.load_model()
     given = [*batches(features, labels, size)]
     given = (given * (number // len(given) + 1))[:number]
     found = times("predict", lambda each: steps.predict(trained, each[0]), given)
-    return found | train(trained, model.load_optimizers(trained), (features, labels), size, number)
+    torch.set_num_threads(threads)
+    return found | train(trained, model.load_optimizers(trained), loader, number)
 
 
-def train(
-    trained: Any, rules: Any, arrays: tuple[Any, Any], size: int, number: int
-) -> dict[str, float]:
-    """Returns milliseconds of a step of `train.py`, and of the processor's time, also to read."""
-    import train as program
+def open_loader(features: dict[str, Any], labels: Any, size: int) -> Any:
+    """Returns what `train.py` reads batches with, of arrays in memory, again and again."""
+    import train
 
-    import steps
-
-    class InMemory(program.Batches):  # type: ignore[misc]  # it is imported from a folder
+    class InMemory(train.Batches):  # type: ignore[misc]  # it is imported from a folder
         def of_arrays(self, paths: Any) -> Iterator[dict[str, Any]]:
             for _ in itertools.count():
-                for features, labels in batches(*arrays, self.size):
-                    yield {**features, "label": labels}
+                for part, own in batches(features, labels, self.size):
+                    yield {**part, "label": own}
 
-    given = program.load_batches(InMemory([".npz"], {"": "label"}, size, 1), workers=1)
-    steps.keep_memory()
+    return train.open_batches(InMemory([".npz"], {"": "label"}, size, 1), workers=1)
+
+
+def train(trained: Any, rules: Any, loader: Any, number: int) -> dict[str, float]:
+    """Returns milliseconds of a step of `train.py`, and of the processor's time, also to read."""
+    import steps
+
     trained.train()
     ends, cpu = [], time.process_time()
-    for batch in itertools.islice(given, number):
-        steps.train_step(trained, rules, batch)
+    read = iter(loader)
+    for batch in itertools.islice(read, number):
+        steps.train_step(trained, rules, steps.as_tensors(batch))
         ends.append(time.perf_counter())
     cpu = time.process_time() - cpu
-    del given  # which ends the process that reads
+    read._shutdown_workers()  # before their time is known
     cpu += sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     of_steps = zip(ends[WARM_UP:], ends[WARM_UP + INTERVAL :], strict=False)
     wall = statistics.median((end - start) / INTERVAL for start, end in of_steps)

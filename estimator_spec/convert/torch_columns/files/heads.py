@@ -89,12 +89,10 @@ class Head(NamedTuple):
         total = (losses * shares).sum()
         if self.reduction in ("sum", "weighted_sum"):
             return total
-        if self.reduction == "weighted_mean":
-            number = shares.sum()
-        elif self.reduction == "weighted_sum_by_nonzero_weights":
-            number = (shares != 0.0).sum()
-        else:
-            number = torch.tensor(losses.numel())
+        if self.reduction == "sum_over_batch_size":
+            return total / max(1, losses.numel())
+        is_mean = self.reduction == "weighted_mean"
+        number = shares.sum() if is_mean else (shares != 0.0).sum()
         return torch.where(number == 0, 0.0, total / torch.where(number == 0, 1, number))
 
 

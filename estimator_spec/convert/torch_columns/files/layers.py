@@ -82,9 +82,10 @@ class Tables(nn.Module):
             tables, ids, weights = zip(*map(lookups.__getitem__, names), strict=True)
             places.append(self._places(tables, torch.stack(ids)))
             factors.append(row_factors(torch.stack(weights), combiner))
-        flat = orders = [each.flatten() for each in places]
+        flat, orders = [each.flatten() for each in places], []
         if self.unique:
-            flat, orders = zip(*(torch.unique(each, return_inverse=True) for each in flat))
+            found_once = [torch.unique(each, return_inverse=True) for each in flat]
+            flat, orders = map(list, zip(*found_once, strict=True))
         rows = self._clipped(functional.embedding(torch.cat(flat), self.weight, sparse=True))
         parts = rows.split([len(each) for each in flat])
         if self.unique:

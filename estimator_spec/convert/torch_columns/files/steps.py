@@ -40,7 +40,9 @@ def as_tensors(batch: Sequence[Mapping[str, np.ndarray]]) -> Batch:
 def predict(model: nn.Module, features: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Returns the estimator's predictions of raw features."""
     inputs = {key: torch.as_tensor(value) for key, value in reading.preprocess(features).items()}
-    outputs = {key: value.cpu().numpy() for key, value in model.eval()(inputs).items()}
+    if model.training:
+        model.eval()
+    outputs = {key: value.cpu().numpy() for key, value in model(inputs).items()}
     return reading.predictions(outputs)
 
 

@@ -93,10 +93,21 @@ def unchanged(batch: Any) -> Any:
     return batch
 
 
-def load_batches(dataset: Batches, workers: int) -> Iterable[steps.Batch]:
-    """Returns a dataset's batches, read ahead by some processes; 0: by this one, when needed."""
-    read = DataLoader(dataset, batch_size=None, num_workers=workers, collate_fn=unchanged)
-    return map(steps.as_tensors, read)
+def open_batches(dataset: Batches, workers: int) -> DataLoader:
+    """Returns the loader of a dataset's batches, which some processes read ahead; 0: none does.
+
+    They are started now: it should be before there is a model, whose pages a process that shares
+    them would have to copy when they change.
+    """
+    loader = DataLoader(
+        dataset,
+        batch_size=None,
+        num_workers=workers,
+        collate_fn=unchanged,
+        persistent_workers=workers > 0,
+    )
+    iter(loader)
+    return loader
 
 
 def show(number: int, loss: float) -> None:
@@ -138,16 +149,17 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     steps.keep_memory()
     labels = label_keys(options.label)
+    dataset = Batches(options.files, labels, options.batch_size, options.shuffle)
+    loader = open_batches(dataset, options.workers)
     model = columns.load_model()
     rules = columns.load_optimizers(model)
     number = 0
-    dataset = Batches(options.files, labels, options.batch_size, options.shuffle)
     for _ in range(options.epochs):
         model.train()
-        for batch in load_batches(dataset, options.workers):
+        for batch in map(steps.as_tensors, loader):
             number += 1
             show(number, steps.train_step(model, rules, batch).item())
-        found = steps.evaluate(model, load_batches(dataset, options.workers))
+        found = steps.evaluate(model, map(steps.as_tensors, loader))
         sys.stderr.write("\n")
         print(", ".join(f"{key} {value:.5g}" for key, value in found.items()))  # noqa: T201
     folder = pathlib.Path(options.output)
