@@ -136,7 +136,7 @@ def write_imports(body: str, third: Iterable[str]) -> str:
     names = names_of(body)
     abstract = [name for name in ("Callable", "Mapping", "Sequence") if name in names]
     abstract = sorted({*abstract, "Mapping"})
-    modules = ("collections", "itertools", "math")
+    modules = ("collections", "functools", "itertools", "math")
     standard = [f"import {name}" for name in modules if name in names]
     standard += ["import pathlib", *(["import re"] if "re" in names else [])]
     standard += [f"from collections.abc import {', '.join(abstract)}"]

@@ -40,7 +40,7 @@ class Reading:
             name: value
             for module in self.modules
             for name, value in vars(module).items()
-            if inspect.isfunction(value) or inspect.isclass(value)
+            if inspect.isfunction(inspect.unwrap(value)) or inspect.isclass(value)
             if value.__module__ == module.__name__
         }
 
