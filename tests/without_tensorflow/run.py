@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -62,19 +63,65 @@ def serve_examples(directory: Path) -> None:
     values = check.recorded.CheckValues(check.recorded.HERE / "check.npz")
     features, _ = values.batches[0]
     columns = {key: rows_of(features[key]) for key in serve.EXAMPLES}
-    examples = []
-    for number in range(len(columns["age"][1])):
-        example = serve.records.example_class()()
-        for key, (kind, rows) in columns.items():
-            added = example.features.feature.add(key=key.encode())
-            getattr(added.value, kind).value.extend(rows[number])
-        examples.append(example.SerializeToString())
+    examples = serialized(serve.records, columns)
     trained = keras.models.load_model(model.WEIGHTS, compile=False)
     found = serve.predict(trained, examples)
     given = {key: rows for key, (_, rows) in columns.items()}
     given |= {key: np.array(given[key], np.float32) for key in ("age", "spent")}
     for key, value in trained(model.preprocess(given)).items():
         np.testing.assert_array_equal(found[key], keras.ops.convert_to_numpy(value))
+
+
+def serialized(records: Any, columns: dict[str, tuple[str, list[list[Any]]]]) -> list[bytes]:
+    """Returns tf.Examples of features: kind and lists by key."""
+    found = []
+    for number in range(len(next(iter(columns.values()))[1])):
+        example = records.example_class()()
+        for key, (kind, rows) in columns.items():
+            added = example.features.feature.add(key=key.encode())
+            getattr(added.value, kind).value.extend(rows[number])
+        found.append(example.SerializeToString())
+    return found
+
+
+def train_by_command(directory: Path) -> None:
+    """Trains by train.py: a process that reads ahead changes nothing, and faults are named."""
+    check = load(directory)
+    import records
+    import tf_examples
+
+    features, labels = check.recorded.CheckValues(check.recorded.HERE / "check.npz").batches[0]
+    columns = {key: rows_of(features[key]) for key in tf_examples.FEATURES}
+    columns["bought"] = ("bytes_list", np.asarray(labels, object).reshape(-1, 1).tolist())
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "examples")
+        for example in serialized(records, columns):
+            head = len(example).to_bytes(8, "little")
+            parts = (head, records.masked_crc(head), example, records.masked_crc(example))
+            path.write_bytes((path.read_bytes() if path.exists() else b"") + b"".join(parts))
+        found = []
+        for workers in ("0", "1"):
+            output = Path(folder, workers)
+            options = ("--output", str(output), "--workers", workers, "--shuffle", "1")
+            run_program(directory / "train.py", str(path), "--label", "bought", *options)
+            found.append((output / "weights.safetensors").read_bytes())
+        assert found[0] == found[1] != (directory / "weights.safetensors").read_bytes()
+        Path(folder, "cut").write_bytes(path.read_bytes()[:-9])
+        np.savez(Path(folder, "arrays.npz"), age=np.arange(3))
+        for name, text in (
+            ("cut", "cut: truncated record"),
+            ("arrays.npz", "no 'bought', but age"),
+        ):
+            given = (str(Path(folder, name)), "--label", "bought", "--output", folder)
+            assert text in run_program(directory / "train.py", *given, status=1)
+
+
+def run_program(path: Path, *arguments: str, status: int = 0) -> str:
+    """Runs a program; returns its errors."""
+    command = [sys.executable, "-B", str(path), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr[-3000:]
+    return done.stderr
 
 
 def rows_of(feature: Any) -> tuple[str, list[list[Any]]]:
@@ -100,6 +147,7 @@ def main(directory: Path) -> None:
     differ = [program.name for program in programs if load(program).main()]
     if directory.name == "torch":
         plain_torch.use(load, directory / "shoppers")
+        train_by_command(directory / "shoppers")
     else:
         train_save_and_load(directory / "shoppers")
         serve_examples(directory / "shoppers")

@@ -49,6 +49,8 @@ class Batches(IterableDataset):
         arrays = [path for path in paths if path.endswith(".npz")]
         others = [path for path in paths if path not in arrays]
         for features in itertools.chain(self.of_arrays(arrays), self.of_records(others)):
+            if missing := self.labels.values() - features.keys():
+                raise ValueError(f"There is no {missing.pop()!r}, but {', '.join(features)}.")
             labels = {name: features[key] for name, key in self.labels.items()}
             yield reading.training_batch(features, labels[""] if [*labels] == [""] else labels)
 
@@ -57,7 +59,10 @@ class Batches(IterableDataset):
         for path in paths:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {key: reading.as_array(file[key]) for key in file.files}
-            order = np.random.permutation(len(next(iter(arrays.values()))))
+            sizes = {key: len(value) for key, value in arrays.items()}
+            if len(set(sizes.values())) != 1:
+                raise ValueError(f"{path} must have arrays of one length, not of {sizes}.")
+            order = np.random.permutation(next(iter(sizes.values())))
             for first in range(0, len(order), self.size):
                 chosen = order[first : first + self.size]
                 yield {key: value[chosen] for key, value in arrays.items()}
