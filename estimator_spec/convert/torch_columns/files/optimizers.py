@@ -119,8 +119,8 @@ class RowOptimizer(torch.optim.Optimizer):
         # This takes a fourth of the time of sorting: each entry writes its number at its row, and
         # the one that is there afterwards stands for the row.
         if tables not in self.numbers_at:
-            self.numbers_at[tables] = rows.new_zeros(len(tables))
-        numbers = torch.arange(len(rows), device=rows.device)
+            self.numbers_at[tables] = rows.new_zeros(len(tables), dtype=torch.int32)
+        numbers = torch.arange(len(rows), dtype=torch.int32, device=rows.device)
         first = self.numbers_at[tables].index_copy_(0, rows, numbers).index_select(0, rows)
         chosen = first == numbers
         order = (chosen.cumsum(0) - 1).index_select(0, first)
