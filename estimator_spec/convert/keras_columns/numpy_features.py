@@ -46,6 +46,10 @@ class Sparse(NamedTuple):
         """Returns some of the values."""
         return Sparse(self.indices[chosen], self.values[chosen], self.dense_shape)
 
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any) -> Sparse:
+        (_,) = inputs  # TensorFlow has functions of one argument for sparse values
+        return self.with_values(function(self.values))
+
     def __truediv__(self, other: Any) -> Sparse:
         return self.with_values(self.values / other)
 

@@ -189,12 +189,15 @@ def test_normalizers_of_arithmetic_are_written_for_numpy(function):
     np.testing.assert_allclose(found, function(tf.constant(values)), rtol=4e-7)
 
 
-def test_normalizers_of_sequences_are_written_for_numpy():
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.SparseTensor(x.indices, tf.math.log1p(x.values), dense_shape=x.dense_shape),
+        lambda x: tf.math.square(tf.math.tanh(x)) / 2.0,
+    ],
+)
+def test_normalizers_of_sequences_are_written_for_numpy(function):
     """A normalizer that makes a SparseTensor of other values returns the same."""
-
-    def function(x):
-        return tf.SparseTensor(x.indices, tf.math.log1p(x.values), dense_shape=x.dense_shape)
-
     names: dict = {"Any": object, "np": np, "Sparse": Sparse}
     exec(numpy_functions.in_numpy(write_function(function, "normalizer", "it"), "it"), names)
     parts = np.array([[0, 0], [1, 1]]), np.array([0.5, 7.0], np.float32), (2, 2)
