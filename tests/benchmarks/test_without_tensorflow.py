@@ -15,7 +15,7 @@ import without_tensorflow
 
 
 def test_the_page_says_which_goals_are_met():
-    """A rate has to be above its share of TensorFlow's, a time below, a start below its seconds."""
+    """A rate must be above its share of TensorFlow's, a time below; processor time has no goal."""
     old = {
         "512": [100.0, 300.0],
         "4096": [100.0, 100.0],
@@ -34,8 +34,10 @@ def test_the_page_says_which_goals_are_met():
     assert [row[-3:] for row in rows] == [
         ["0.60 (0.50 to 0.70)", "≥ 0.6", "yes"],
         ["0.45 (0.40 to 0.50)", "≥ 0.6", "no"],
-        *[["0.88 (0.75 to 1.00)", "≤ 1.0", "yes"]] * 2,
-        *[["1.75 (1.00 to 2.50)", "≤ 1.5", "no"]] * 2,
+        ["0.88 (0.75 to 1.00)", "≤ 1.0", "yes"],
+        ["0.88 (0.75 to 1.00)", "", ""],
+        ["1.75 (1.00 to 2.50)", "≤ 1.5", "no"],
+        ["1.75 (1.00 to 2.50)", "", ""],
         ["0.22 (0.22 to 0.22)", "≤ 2.5 s", "yes"],
     ]
 

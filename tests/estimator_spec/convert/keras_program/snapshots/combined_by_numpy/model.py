@@ -9,6 +9,7 @@ only.
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import math
 import pathlib
@@ -56,6 +57,10 @@ class Sparse(NamedTuple):
     def retain(self, chosen: np.ndarray) -> Sparse:
         """Returns some of the values."""
         return Sparse(self.indices[chosen], self.values[chosen], self.dense_shape)
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any) -> Sparse:
+        (_,) = inputs  # TensorFlow has functions of one argument for sparse values
+        return self.with_values(function(self.values))
 
     def __truediv__(self, other: Any) -> Sparse:
         return self.with_values(self.values / other)
@@ -267,6 +272,12 @@ class Vocabulary:
         return ids.reshape(words.shape)
 
 
+@functools.lru_cache(maxsize=8)
+def all_places(shape: tuple[int, ...]) -> np.ndarray:
+    """Returns the places of an array, [n, rank]; batches are of few shapes."""
+    return np.argwhere(np.ones(shape, bool))
+
+
 def to_sparse(feature: Any) -> Sparse:
     """Returns a categorical feature as sparse values.
 
@@ -278,6 +289,8 @@ def to_sparse(feature: Any) -> Sparse:
     feature = as_matrix(feature)
     is_text = feature.dtype == object
     present = feature != (b"" if is_text else np.array(-1).astype(feature.dtype))
+    if present.all():
+        return Sparse(all_places(feature.shape), feature.ravel(), feature.shape)
     return Sparse(np.argwhere(present), feature[present], feature.shape)
 
 
@@ -354,7 +367,7 @@ def buckets_of(values: np.ndarray, boundaries: Sequence[float]) -> np.ndarray:
 def bucket_ids(buckets: np.ndarray, size: int) -> Sparse:
     """Returns buckets as ids: of the k numbers of an example, each has buckets of its own."""
     ids = buckets.astype(np.int64) + size * np.arange(buckets.shape[1])
-    return Sparse(np.argwhere(np.ones(ids.shape, bool)), ids.ravel(), ids.shape)
+    return Sparse(all_places(ids.shape), ids.ravel(), ids.shape)
 
 
 def cross_ids(parts: Sequence[Any], buckets: int, hash_key: int | None = None) -> Sparse:
@@ -381,6 +394,8 @@ def cross_ids(parts: Sequence[Any], buckets: int, hash_key: int | None = None) -
         hashes = concatenated(hashes, values[chosen])
     totals = np.bincount(rows, minlength=batch)
     ids = (hashes % np.uint64(buckets)).astype(np.int64)
+    if batch and (totals == 1).all():
+        return Sparse(all_places((batch, 1)), ids, (batch, 1))
     places = np.stack([rows, numbers_within(totals)], 1)
     return Sparse(places, ids, (batch, int(totals.max(initial=0))))
 
