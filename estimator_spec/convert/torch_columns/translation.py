@@ -107,8 +107,8 @@ class Translation:
         for variable, expression in plan.layers:
             if is_table(expression):
                 self._values[variable] = expression  # columns share it
-            elif self._table_of(expression) is not None:
-                self._look_up(variable, expression, plan)
+            elif table := self._table_of(expression):
+                self._look_up(variable, table, expression.arguments, plan)
             else:
                 made = self.tensor(expression)
                 if isinstance(made, Name) and made.text in dict(self.statements):
@@ -149,13 +149,13 @@ class Translation:
             function = self._values.get(function.text)
         return function if is_table(function) else None
 
-    def _look_up(self, variable: str, expression: FunctionCall, plan: ModelPlan) -> None:
-        """Adds a lookup to the call of its table's group."""
-        table = self._table_of(expression)
-        assert table is not None
+    def _look_up(
+        self, variable: str, table: FunctionCall, ids: Iterable[Any], plan: ModelPlan
+    ) -> None:
+        """Adds a lookup, of ids and weights, to the call of its table's group."""
         group = self.groups[table.named["name"]]
         name = plan.identifier(group.name, ("rows", group.name))
-        arguments = (table.named["name"], *map(self.tensor, expression.arguments))
+        arguments = (table.named["name"], *map(self.tensor, ids))
         self._lookups.setdefault(name, (group, {}))[1][variable] = arguments
         self._values[variable] = DictItem(Name(name), variable)
 
