@@ -112,29 +112,11 @@ class _Kind:
         pairs = zip(self.forms, batch, strict=True)
         return [tensor for form, found in pairs for tensor in form.flatten(*found)]
 
-    def unflatten(self, tensors: Sequence[Any], features: Sequence[Any]) -> _Batch:
+    def unflatten(self, tensors: Iterator[Any], features: Sequence[Any]) -> _Batch:
         """Returns the batch of such tensors."""
-        rest = iter(tensors)
         pairs = zip(self.forms, features, strict=True)
         with tf.device(DEVICE):
-            return [form.unflatten(rest, feature) for form, feature in pairs]
-
-
-@dataclasses.dataclass(frozen=True)
-class _BatchUpdate:
-    """Static properties of a delayed update, known when a function is traced.
-
-    Attributes:
-        kind: of the batch.
-        native: whether native ops have looked it up.
-        has_gradient: whether each feature has a gradient.
-        num_replicas: number of batches.
-    """
-
-    kind: _Kind
-    native: bool
-    has_gradient: tuple[bool, ...]
-    num_replicas: int
+            return [form.unflatten(tensors, feature) for form, feature in pairs]
 
 
 _Place = tuple[int, Any]  # replica and name of a call
@@ -156,7 +138,8 @@ class HostEmbedding(MidLevelCore):
         super().__init__(feature_config, LocalReplicas(strategy), pipelined)
         self.any_batch_size = False
         self.shapes = [feature.output_shape for feature in self.features]
-        self._configs = list(configs)
+        self._configs = {config.name: config for config in configs}
+        self._names = self.paths
         self._numbers = [
             next(i for i, config in enumerate(configs) if config is feature.table)
             for feature in self.features
@@ -168,13 +151,6 @@ class HostEmbedding(MidLevelCore):
         self._dequeued: dict[_Place, tuple[_Kind, bool]] = {}
         # Kinds of batches that were enqueued eagerly; functions may have dequeued some.
         self._waiting: dict[_Place, collections.deque[tuple[_Kind, list[Any]]]] = {}
-
-    def set_variables(self, variables: Any) -> None:
-        """Sets the tables' variables and slots, by name of the table and of the slot."""
-        self._tables = [
-            tables.from_config(config, variables[config.name], optimizers.parameters_of)
-            for config in self._configs
-        ]
 
     # Shapes.
 
@@ -261,13 +237,13 @@ class HostEmbedding(MidLevelCore):
         if place not in self._enqueued:
             raise RuntimeError(_NO_BATCH)
         kind, shapes = self._next(place)
-        batch = kind.unflatten(self._queues[place, kind].take(), self.features)
+        batch = kind.unflatten(iter(self._queues[place, kind].take()), self.features)
         ids = [entries for entries, _ in batch]
         if not kind.training:
             self.flush()
-        native = self.replicas.number == 1 and tables.is_native(self._tables)
+        native = self._is_native
         try:
-            sums, rows = tables.look_up(self._tables, self._numbers, self.paths, ids, native)
+            sums, rows = self._tables.look_up(ids, native)
         except tf.errors.InvalidArgumentError:
             self._explain(ids)
             raise
@@ -286,26 +262,20 @@ class HostEmbedding(MidLevelCore):
 
     def apply_gradients(self, gradients: Sequence[Any], name: Any) -> None:
         """Trains the tables of the batch that the current replica dequeued last."""
-        has_gradient = tuple(
-            self._check_gradient(path, gradient, shape.concatenate([feature.table.dim]))
-            for path, gradient, feature, shape in zip(
-                self.paths, gradients, self.features, self.shapes, strict=True
-            )
-        )
+        found = []
+        for path, gradient, width, shape in zip(
+            self.paths, gradients, self._tables.widths, self.shapes, strict=True
+        ):
+            self._check_gradient(path, gradient, shape.concatenate([width]))
+            is_matrix = gradient is None or gradient.shape.rank == 2
+            found.append(gradient if is_matrix else tf.reshape(gradient, [-1, width]))
         place = self._place(self._dequeued, name)
         kind, native = self._dequeued.get(place, (None, False))
         if kind is None or not kind.training:
             raise RuntimeError(_NO_LOOKUP)
         held = self._looked_up[place, kind, native].take()
-        given = [
-            gradient if gradient.shape.rank == 2 else tf.reshape(gradient, [-1, feature.table.dim])
-            for gradient, feature in zip(gradients, self.features, strict=True)
-            if gradient is not None
-        ]
-        update = _BatchUpdate(kind, native, has_gradient, self.replicas.number)
-        self.replicas.merge(
-            lambda tensors: self._update(update, tensors, self._configs), [*held, *given]
-        )
+        rows = held.pop() if native else None
+        self._update(kind, held, rows, found)
 
     def _next(self, place: _Place) -> tuple[_Kind, list[Any]]:
         """Returns the kind of the batch that is dequeued next, and its shapes.
@@ -332,38 +302,12 @@ class HostEmbedding(MidLevelCore):
             held[key] = HeldTensors([*kind.dtypes, *([tf.variant] * native)], _NO_LOOKUP)
         return held[key]  # type: ignore[no-any-return]
 
-    def _train(self, known: _BatchUpdate, tensors: Sequence[Any]) -> None:
-        """Trains the tables.
-
-        Args:
-            known: what is known of the update.
-            tensors: those of the batch, what the lookup has read, and gradients, of each replica;
-                learning rates.
-        """
-        num_rates = len(self._configs)
-        rates, rest = tensors[len(tensors) - num_rates :], tensors[: len(tensors) - num_rates]
-        size = len(rest) // known.num_replicas
-        replicas, gradients, rows = [], [], None
-        for replica in range(known.num_replicas):
-            mine = list(rest[replica * size : (replica + 1) * size])
-            count = len(known.kind.dtypes)
-            batch = known.kind.unflatten(mine[:count], self.features)
-            replicas.append([entries for entries, _ in batch])
-            given = mine[count:]
-            if known.native:
-                rows = of_shape(given.pop(0), [])
-            values = iter(given)
-            gradients.append(
-                [
-                    of_shape(next(values), [None, feature.table.dim]) if has else None
-                    for has, feature in zip(known.has_gradient, self.features, strict=True)
-                ]
-            )
-        tables.train(self._tables, self._numbers, replicas, gradients, rates, rows)
+    def _unflatten(self, kind: _Kind, tensors: Iterator[Any]) -> list[Entries]:
+        return [entries for entries, _ in kind.unflatten(tensors, self.features)]
 
     def _check_trainable(self) -> None:
-        for config in self._configs:
-            optimizers.parameters_of(config.name, config.optimizer)
+        for name, config in self._configs.items():
+            optimizers.parameters_of(name, config.optimizer)
 
     def _explain(self, batch: Sequence[Entries]) -> None:
         """Raises an error that names the feature of an id out of range, when run eagerly."""

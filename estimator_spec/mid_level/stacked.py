@@ -7,7 +7,7 @@ Nothing is kept between the calls: a lookup returns what its update needs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,8 @@ class StackedEmbedding(MidLevelCore):
         NotImplementedError: an optimizer has weight decay.
     """
 
+    _parameters_of = staticmethod(optimizers.sparse_core_parameters)
+
     def __init__(
         self,
         feature_config: Any,
@@ -71,15 +73,9 @@ class StackedEmbedding(MidLevelCore):
             configs, self.features, replicas.number, CORES_PER_CHIP, disable_stacking
         )
         self.stacks = stacking.stacks(configs, self.layouts)
-
-    def set_variables(self, variables: Any) -> None:
-        """Sets the variables and slots of the stacks, by name of the stack and of the slot."""
-        self._tables = [
-            tables.from_config(
-                stack.configs[0], variables[stack.name], optimizers.sparse_core_parameters
-            )
-            for stack in self.stacks
-        ]
+        self._configs = {stack.name: stack.configs[0] for stack in self.stacks}
+        self._names = list(self._configs)
+        self._numbers = range(len(self.stacks))
 
     def prepare(self, inputs: Sequence[Any], weights: Sequence[Any]) -> _Batch:
         """Returns the ids of a replica."""
@@ -107,11 +103,9 @@ class StackedEmbedding(MidLevelCore):
 
     def look_up(self, batch: _Batch) -> tuple[list[Any], Any]:
         """Returns the activations of the features of a replica, and the batch for the update."""
-        native = self.replicas.number == 1 and tables.is_native(self._tables)
-        ids = self._entries(batch)
-        numbers, names = range(len(ids)), [stack.name for stack in self.stacks]
-        sums, rows = tables.look_up(self._tables, numbers, names, ids, native)
-        found = {stack.name: value for stack, value in zip(self.stacks, sums, strict=True)}
+        native = self._is_native
+        sums, rows = self._tables.look_up(self._unflatten(None, self._tensors(batch)), native)
+        found = dict(zip(self._configs, sums, strict=True))
         begins = dict.fromkeys(found, 0)
         activations = []
         with tf.device(DEVICE):
@@ -139,21 +133,21 @@ class StackedEmbedding(MidLevelCore):
             if padding:
                 found = tf.pad(found, [[0, 0], [0, padding]])
             parts[layout.stacked_table_name].append(found)
-        batch = [preserved[stack.name] for stack in self.stacks]
-        rows = batch[0][-1]
+        joined = [tf.concat(parts[name], 0) for name in self._configs]
+        rows = preserved[self.stacks[0].name][-1]
         native = rows.dtype == tf.variant
-        tensors = [tensor for each in batch for tensor in each[:4]]
-        tensors += [tf.concat(parts[stack.name], 0) for stack in self.stacks]
-        tensors += [rows] * native
-        configs = [stack.configs[0] for stack in self.stacks]
-        self.replicas.merge(lambda every: self._update(native, every, configs), tensors)
+        self._update(None, list(self._tensors(preserved)), rows if native else None, joined)
 
-    def _entries(self, batch: Mapping[str, Sequence[Any]]) -> list[Entries]:
-        """Returns the ids of each stack."""
+    def _tensors(self, batch: _Batch) -> Iterator[Any]:
+        """Yields the tensors of the ids of each stack."""
+        return (tensor for name in self._configs for tensor in batch[name][:4])
+
+    def _unflatten(self, kind: None, tensors: Iterator[Any]) -> list[Entries]:
+        """Returns the ids of each stack from the tensors of `_tensors`."""
         found = []
-        for stack in self.stacks:
-            samples_of_ids, ids, gains, count = batch[stack.name][:4]
-            count = tf.cast(count, tf.int64)
+        for _ in self.stacks:
+            samples_of_ids, ids, gains = (of_shape(next(tensors), [None]) for _ in range(3))
+            count = tf.cast(next(tensors), tf.int64)
             found.append(Entries(ids, samples_of_ids, count, gains, "sum", weights_from_user=True))
         return found
 
@@ -163,27 +157,6 @@ class StackedEmbedding(MidLevelCore):
         if not self._check_gradient(path, gradient, shape):
             gradient = tf.zeros(shape)
         return tf.reshape(gradient, [-1, feature.table.dim])
-
-    def _train(self, known: bool, tensors: Sequence[Any]) -> None:
-        """Trains the tables by the tensors of all replicas, and the learning rates behind them."""
-        count = len(self.stacks)
-        size = 5 * count + known
-        replicas, gradients = [], []
-        for begin in range(0, size * self.replicas.number, size):
-            mine = tensors[begin : begin + size]
-            batch = {}
-            for place, stack in enumerate(self.stacks):
-                *ids, sample_count = mine[4 * place : 4 * place + 4]
-                batch[stack.name] = [*(of_shape(each, [None]) for each in ids), sample_count]
-            replicas.append(self._entries(batch))
-            gradients.append(
-                [
-                    of_shape(each, [None, stack.shape[1]])
-                    for each, stack in zip(mine[4 * count : 5 * count], self.stacks, strict=True)
-                ]
-            )
-        rows = of_shape(tensors[5 * count], []) if known else None
-        tables.train(self._tables, range(count), replicas, gradients, tensors[-count:], rows)
 
 
 def count_ids(

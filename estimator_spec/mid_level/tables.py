@@ -6,6 +6,8 @@ The state of a step is passed as tensors: nothing here belongs to a graph.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -37,54 +39,118 @@ class TableVariables(NamedTuple):
     parameters: OptimizationParameters | None
     quantization: Any = None
 
-
-def is_native(tables: Sequence[TableVariables]) -> bool:
-    """Returns whether native ops look up and train tables."""
-    return engine.of_tables(
-        engine.of_process(optimizations.current()),
-        have_rules=all(
-            table.parameters is not None and update_rules.native_rule(table.parameters) is not None
-            for table in tables
-        ),
-        quantized=any(table.quantization is not None for table in tables),
-    ).is_native
+    @property
+    def width(self) -> int:
+        """D."""
+        return int(self.variable.shape[1])
 
 
-def look_up(
-    tables: Sequence[TableVariables],
-    numbers: Sequence[int],
-    names: Sequence[str],
-    batch: Sequence[Entries],
-    native: bool,
-) -> tuple[Any, Any]:
-    """Looks up features.
+@dataclasses.dataclass(frozen=True, eq=False)
+class LookupTables:
+    """Tables of an embedding object, and the features that look them up.
 
-    Args:
+    Attributes:
         tables: the tables.
         numbers: number of each feature's table.
         names: name of each feature in errors.
-        batch: ids of each feature.
-        native: whether native ops do, which return what they have read.
-
-    Returns:
-        sums: float32 [S, D] of each feature, for its S samples.
-        rows: what the lookup has read, for `train`; None if it isn't native.
     """
-    with tf.device(DEVICE):
-        own = [tables[number] for number in numbers]
-        if not native:
-            return [_look_up_one(*each) for each in zip(own, batch, strict=True)], None
-        features = [
-            _native_feature(number, tables[number], name, entries)._replace(layer=place)
-            for place, (number, name, entries) in enumerate(zip(numbers, names, batch, strict=True))
-        ]
-        widths = [_width(table) for table in own]
-        variables = [table.variable for table in tables]
-        return calls.look_up_tables(variables, features, widths, trained=True)
 
+    tables: Sequence[TableVariables]
+    numbers: Sequence[int]
+    names: Sequence[str]
 
-def _width(table: TableVariables) -> int:
-    return int(table.variable.shape[1])
+    @functools.cached_property
+    def widths(self) -> list[int]:
+        """Width of each feature's table."""
+        return [self.tables[number].width for number in self.numbers]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether native ops look up and train the tables."""
+        all_parameters = [table.parameters for table in self.tables]
+        return engine.of_tables(
+            engine.of_process(optimizations.current()),
+            have_rules=all(
+                parameters is not None and update_rules.native_rule(parameters) is not None
+                for parameters in all_parameters
+            ),
+            quantized=any(table.quantization is not None for table in self.tables),
+        ).is_native
+
+    def look_up(self, batch: Sequence[Entries], native: bool) -> tuple[Any, Any]:
+        """Looks up features.
+
+        Args:
+            batch: ids of each feature.
+            native: whether native ops do, which return what they have read.
+
+        Returns:
+            sums: float32 [S, D] of each feature, for its S samples.
+            rows: what the lookup has read, for `train`; None if it isn't native.
+        """
+        with tf.device(DEVICE):
+            if not native:
+                own = [self.tables[number] for number in self.numbers]
+                return [_look_up_one(*each) for each in zip(own, batch, strict=True)], None
+            uses = enumerate(zip(self.numbers, self.names, batch, strict=True))
+            features = [
+                _native_feature(number, self.tables[number], name, entries)._replace(layer=place)
+                for place, (number, name, entries) in uses
+            ]
+            variables = [table.variable for table in self.tables]
+            return calls.look_up_tables(variables, features, self.widths, trained=True)
+
+    def train(
+        self,
+        replicas: Sequence[Sequence[Entries]],
+        gradients: Sequence[Sequence[Any]],
+        rates: Sequence[Any],
+        rows: Any,
+    ) -> None:
+        """Trains the tables once.
+
+        Args:
+            replicas: ids of each replica's features.
+            gradients: gradients of each replica's sums, [S, D]; None: zeros.
+            rates: learning rate of each table, scalar.
+            rows: what `look_up` has read, if it was native; then there is one replica.
+        """
+        with tf.device(DEVICE):
+            if rows is not None:
+                self._train_natively(replicas[0], gradients[0], rates, rows)
+                return
+            uses = [
+                (number, (replica, entries, gradient))
+                for replica, batch in enumerate(replicas)
+                for number, entries, gradient in zip(
+                    self.numbers, batch, gradients[replica], strict=True
+                )
+                if gradient is not None
+                or not update_rules.keeps_rows_of_gradient_zero(self.tables[number].parameters)
+            ]
+            for number, table in enumerate(self.tables):
+                parts = [part for own, part in uses if own == number]
+                if parts:
+                    _train_one(table, parts, rates[number], len(replicas))
+
+    def _train_natively(
+        self, batch: Sequence[Entries], gradients: Sequence[Any], rates: Sequence[Any], rows: Any
+    ) -> None:
+        trained = []
+        for table, rate in zip(self.tables, rates, strict=True):
+            assert table.parameters is not None
+            slots = [table.slots[name] for name in ours.slot_initial_values(table.parameters)]
+            trained.append(
+                update_rules.trained_table(table.variable, slots, table.parameters, rate)
+            )
+        found = {}
+        for place, (number, gradient) in enumerate(zip(self.numbers, gradients, strict=True)):
+            if gradient is None and trained[number].needs_zeros:
+                gradient = _zeros(self.tables[number], batch[place])
+            if gradient is not None:
+                found[place] = gradient, 0
+        one, no_step = tf.constant(1.0), tf.constant(0.0)
+        calls.update_tables(trained, self.numbers, found, rows, one, no_step)
 
 
 def _look_up_one(table: TableVariables, entries: Entries) -> Any:
@@ -134,67 +200,8 @@ def _native_feature(
     )
 
 
-def train(
-    tables: Sequence[TableVariables],
-    numbers: Sequence[int],
-    replicas: Sequence[Sequence[Entries]],
-    gradients: Sequence[Sequence[Any]],
-    rates: Sequence[Any],
-    rows: Any = None,
-) -> None:
-    """Trains tables once.
-
-    Args:
-        tables: the tables.
-        numbers: number of each feature's table.
-        replicas: ids of each replica's features.
-        gradients: gradients of each replica's sums, [S, D]; None: zeros.
-        rates: learning rate of each table, scalar.
-        rows: what `look_up` has read, if it was native; then there is one replica.
-    """
-    with tf.device(DEVICE):
-        if rows is not None:
-            _train_native(tables, numbers, replicas[0], gradients[0], rates, rows)
-            return
-        for number, table in enumerate(tables):
-            parts = [
-                (replica, entries, gradient)
-                for replica, batch in enumerate(replicas)
-                for own, entries, gradient in zip(numbers, batch, gradients[replica], strict=True)
-                if own == number and (gradient is not None or _needs_zeros(table))
-            ]
-            if parts:
-                _train_one(table, parts, rates[number], len(replicas))
-
-
-def _needs_zeros(table: TableVariables) -> bool:
-    return not update_rules.keeps_rows_of_gradient_zero(table.parameters)
-
-
-def _train_native(
-    tables: Sequence[TableVariables],
-    numbers: Sequence[int],
-    batch: Sequence[Entries],
-    gradients: Sequence[Any],
-    rates: Sequence[Any],
-    rows: Any,
-) -> None:
-    trained = []
-    for table, rate in zip(tables, rates, strict=True):
-        assert table.parameters is not None
-        slots = [table.slots[name] for name in ours.slot_initial_values(table.parameters)]
-        trained.append(update_rules.trained_table(table.variable, slots, table.parameters, rate))
-    found = {}
-    for place, (number, gradient) in enumerate(zip(numbers, gradients, strict=True)):
-        if gradient is None and trained[number].needs_zeros:
-            gradient = _zeros(tables[number], batch[place])
-        if gradient is not None:
-            found[place] = gradient, 0
-    calls.update_tables(trained, numbers, found, rows, tf.constant(1.0), tf.constant(0.0))
-
-
 def _zeros(table: TableVariables, entries: Entries) -> Any:
-    return tf.zeros(tf.stack([entries.num_rows, _width(table)]))
+    return tf.zeros(tf.stack([entries.num_rows, table.width]))
 
 
 def _train_one(
