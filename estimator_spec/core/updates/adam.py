@@ -130,7 +130,9 @@ def _disable(update: _AdamUpdate, fused: Any) -> None:
                 same = variable + tf.zeros([], decayed.dtype)
         graph_surgery.replace_input(assign, same, 1)
         graph_surgery.add_control_input(assign, fused)
-        kernels.disable_update(add, fused)
+        addition = kernels.find_update(add)
+        assert addition is not None  # it is a ScatterAdd
+        addition.disable(fused)
     subtract = update.subtract
     with dependencies.replacing(subtract, "_without_change", [fused]):
         change = subtract.inputs[1]

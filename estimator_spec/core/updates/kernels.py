@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -44,29 +45,57 @@ def find_kernel(op: Any) -> Kernel | None:
     return kernel
 
 
-def hyperparameters(op: Any) -> list[Any]:
-    """Returns the hyperparameters of an op's native rule, as float32 scalars in the rule's order.
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowUpdate:
+    """Op that updates rows of a table and of its slot variables.
 
-    Args:
-        op: an op that `find_kernel` supports.
+    Attributes:
+        op: the op.
+        kernel: what its type does.
+        inputs: its inputs by the name in this module: `var`, `grad`, `indices` and others.
     """
-    kernel, inputs = find_kernel(op), inputs_by_name(op)
-    assert kernel is not None
-    values = []
-    for each in kernel.hyperparameters:
-        if each == _NESTEROV:
-            values.append(tf.constant(float(op.get_attr(_NESTEROV))))
-        elif isinstance(each, float):
-            values.append(tf.constant(each))
-        else:
-            values.append(tf.cast(inputs[each], tf.float32))  # the global step is an integer
-    return values
+
+    op: Any
+    kernel: Kernel
+    inputs: Mapping[str, Any]
+
+    @property
+    def variables(self) -> list[Any]:
+        """Handles of, or references to, the table and its slot variables."""
+        return [self.inputs[name] for name in self.kernel.variables]
+
+    def hyperparameters(self) -> list[Any]:
+        """Returns those of the native rule, as float32 scalars in the rule's order."""
+        values = []
+        for each in self.kernel.hyperparameters:
+            if each == _NESTEROV:
+                values.append(tf.constant(float(self.op.get_attr(_NESTEROV))))
+            elif isinstance(each, float):
+                values.append(tf.constant(each))
+            else:
+                # The global step is an integer.
+                values.append(tf.cast(self.inputs[each], tf.float32))
+        return values
+
+    def disable(self, replacement: Any) -> None:
+        """Makes the op update no rows, after its replacement: a hook may fetch it."""
+        table_width = graphs.static_shape(self.variables[0])[1:]
+        for name in ("indices", "grad"):
+            # Sums over replicas have no static width.
+            static = self.inputs[name].shape.as_list()[1:]
+            width = table_width if None in static else static
+            no_rows = _no_rows(self.op.graph, static, width, self.inputs[name].dtype)
+            graph_surgery.replace_input(self.op, no_rows, list(self.inputs).index(name))
+        graph_surgery.add_control_input(self.op, replacement)
 
 
-def inputs_by_name(op: Any) -> dict[str, Any]:
-    """Returns an op's inputs by the name in this module: `var`, `grad`, `indices` and others."""
+def find_update(op: Any) -> RowUpdate | None:
+    """Returns an op as an update of rows; None if its type or attributes aren't supported."""
+    kernel = find_kernel(op)
+    if kernel is None:
+        return None
     names = [_CANONICAL_NAMES.get(arg.name, arg.name) for arg in op.op_def.input_arg]
-    return dict(zip(names, op.inputs, strict=True))
+    return RowUpdate(op, kernel, dict(zip(names, op.inputs, strict=True)))
 
 
 def are_unique(ids: Any) -> bool:
@@ -98,39 +127,6 @@ def before_summing(rows: Any, ids: Any) -> tuple[Any, Any, list[Any]]:
     ):
         return rows, ids, []
     return summed.inputs[0], unique.inputs[0], [summed, unique]
-
-
-def table_of(op: Any) -> Any:
-    """Returns the handle, or reference, of the table that an op updates.
-
-    Args:
-        op: an op that `find_kernel` supports.
-    """
-    kernel = find_kernel(op)
-    assert kernel is not None
-    return inputs_by_name(op)[kernel.variables[0]]
-
-
-def replace_input(op: Any, name: str, value: Any) -> None:
-    """Replaces the input of an op by its canonical name."""
-    graph_surgery.replace_input(op, value, list(inputs_by_name(op)).index(name))
-
-
-def disable_update(op: Any, replacement: Any) -> None:
-    """Makes a replaced op update no rows, after its replacement: a hook may fetch it.
-
-    Args:
-        op: an op that `find_kernel` supports.
-        replacement: the op that replaces it.
-    """
-    inputs = inputs_by_name(op)
-    table_width = graphs.static_shape(table_of(op))[1:]
-    for name in ("indices", "grad"):
-        # Sums over replicas have no static width.
-        static = inputs[name].shape.as_list()[1:]
-        width = table_width if None in static else static
-        replace_input(op, name, _no_rows(op.graph, static, width, inputs[name].dtype))
-    graph_surgery.add_control_input(op, replacement)
 
 
 def _no_rows(graph: tf.Graph, static: list[Any], width: list[int], dtype: Any) -> Any:

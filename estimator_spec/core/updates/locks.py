@@ -15,6 +15,7 @@ for another lock or for another machine. TensorFlow releases it also if the step
 
 from __future__ import annotations
 
+import collections
 import re
 import zlib
 from collections.abc import Collection, Container, Iterable, Iterator
@@ -161,31 +162,25 @@ def _find_groups(
         for op in variables
         if op.type in storage.VARIABLE_OPS and _shape(op).rank
     }
-    main: dict[Any, Any] = {op: op for op in writers}
-
-    def find(op: Any) -> Any:
-        return op if main[op] is op else find(main[op])
-
-    by_writer: dict[Any, list[Any]] = {}
-    for op, each in writers.items():
-        for writer in each:
-            by_writer.setdefault(writer, []).append(op)
     owners = {_name_of_whole(op): op for op in writers}
-    pairs = [(first, other) for first, *others in by_writer.values() for other in others]
-    pairs += [(owner, op) for op in writers if (owner := _owner_of_slot(op, owners)) is not None]
-    for first, second in pairs:
-        main[find(second)] = find(first)
-    members: dict[Any, list[Any]] = {}
-    for op in writers:
-        members.setdefault(find(op), []).append(op)
-    for group in members.values():
-        updates = frozenset(writer for op in group for writer in writers[op])
+    # Of a variable the ops that write it, and the variable of which it is a slot; and vice versa.
+    linked: dict[Any, list[Any]] = collections.defaultdict(list)
+    for op, each in writers.items():
+        for other in filter(None, [*each, _owner_of_slot(op, owners)]):
+            linked[op].append(other)
+            linked[other].append(op)
+    left = dict(writers)
+    while left:
+        found = frozenset(graphs.walk([next(iter(left))], linked.__getitem__))
+        group, updates = found.intersection(left), found.difference(left)
+        for op in group:
+            del left[op]
         by_rows = any(_BY_ROWS.search(op.type) for op in updates)
         is_simple = all(graph_surgery.control_flow_context(op) is None for op in updates)
         devices = {_device(op) for op in [*group, *updates]}
         if (by_rows or len(group) > 1) and is_simple and len(devices) == 1:
             name = min((op.name for op in group), key=lambda name: (len(name), name))
-            yield _LockedGroup(name, frozenset(group)), updates
+            yield _LockedGroup(name, group), updates
 
 
 def _shape(variable: Any) -> tf.TensorShape:

@@ -74,11 +74,11 @@ def _parts(rows: Any) -> list[Any]:
     return parts if is_outside else [rows]
 
 
-def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, Any]:
+def replace_updates(updates: Iterable[kernels.RowUpdate], step: Container[Any]) -> dict[Any, Any]:
     """Replaces updates of rows, and the sums of gradients before them.
 
     Args:
-        updates: ops that `kernels.find_kernel` supports, with distinct ids, of native tables.
+        updates: those with distinct ids, of native tables.
         step: the ops of a training step.
 
     Returns:
@@ -86,21 +86,16 @@ def replace_updates(updates: Iterable[Any], step: Container[Any]) -> dict[Any, A
     """
     replaced: dict[Any, Any] = {}
     before_updates: set[Any] = set()
-    for op in updates:
-        kernel, inputs = kernels.find_kernel(op), kernels.inputs_by_name(op)
-        if kernel is None:
-            continue
-        table, *slots = (inputs[name] for name in kernel.variables)
+    for update in updates:
+        op, inputs = update.op, update.inputs
+        table, *slots = update.variables
         # An update that a hook runs by itself must not run the lookups of the step.
         reads = list(_lookups_before(table, step, before_updates)) if op in step else []
         with dependencies.replacing(op, "_native", [*op.control_inputs, *reads]):
+            hyperparameters = update.hyperparameters()
             replaced[op] = update_rows(
-                kernel.rule,
-                table,
-                slots,
-                kernels.hyperparameters(op),
-                inputs["indices"],
-                inputs["grad"],
+                *(update.kernel.rule, table, slots, hyperparameters),
+                *(inputs["indices"], inputs["grad"]),
             )
     return replaced
 

@@ -47,20 +47,19 @@ def optimize_training_graph(
     step = dependencies.collect_ancestors(train_op)
     replaced = adam.fuse_adam(graph, step)
     if engine.of_process(chosen).is_native:
+        others = (op for op in graph.get_operations() if op not in replaced)
+        found = filter(None, map(kernels.find_update, others))
         updates = {
-            op: engine.of_update(op, kernels.table_of(op), kernels.inputs_by_name(op)["grad"])
-            for op in graph.get_operations()
-            if kernels.find_kernel(op) and op not in replaced and _is_replaceable(op)
+            update: engine.of_update(update.op, update.variables[0], update.inputs["grad"])
+            for update in filter(_is_replaceable, found)
         }
-        native = native_ops.replace_updates(
-            (op for op, found in updates.items() if found.is_native), step
-        )
-        for op, new in native.items():
-            kernels.disable_update(op, new)
-        replaced |= native
-        for op, found in updates.items():
-            found.log("update", kernels.table_of(op).op.name)
-        if updates and all(found == engine.ON_GPU for found in updates.values()):
+        native = [update for update, choice in updates.items() if choice.is_native]
+        replaced |= native_ops.replace_updates(native, step)
+        for update in native:
+            update.disable(replaced[update.op])
+        for update, choice in updates.items():
+            choice.log("update", update.variables[0].op.name)
+        if updates and all(choice == engine.ON_GPU for choice in updates.values()):
             tf1.logging.info(
                 "All tables are on the GPU. Kernels on the CPU may be several times as fast: make "
                 'the feature layer within tf.device("/cpu:0"); see docs/gpu.md.'
@@ -86,10 +85,10 @@ def optimize_inference_graph(
         direct_sums.sum_from_tables(graph)
 
 
-def _is_replaceable(op: Any) -> bool:
+def _is_replaceable(update: kernels.RowUpdate) -> bool:
     """Returns whether an update has unique ids, no consumers, and is outside of control flow."""
     return (
-        graph_surgery.control_flow_context(op) is None
-        and kernels.are_unique(kernels.inputs_by_name(op)["indices"])
-        and not any(output.consumers() for output in op.outputs)
+        graph_surgery.control_flow_context(update.op) is None
+        and kernels.are_unique(update.inputs["indices"])
+        and not any(output.consumers() for output in update.op.outputs)
     )
