@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from typing import Any, NoReturn
@@ -110,8 +111,7 @@ def _server_config(config: RunConfig) -> Any:
     if not roles.is_collective(config):
         return config.session_config
     # Its sessions have filters; through its server the processes agree on collectives.
-    found = tf1.ConfigProto()
-    found.CopyFrom(config.session_config)
+    found = copy.deepcopy(config.session_config)
     del found.device_filters[:]
     return found
 

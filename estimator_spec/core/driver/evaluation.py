@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,6 @@ from estimator_spec.core.driver import checkpoint_state, input_pipeline, saving,
 from estimator_spec.core.driver import hooks as hooks_lib
 from estimator_spec.core.driver.graph_builder import BuiltGraph, RunSetup, warm_start
 from estimator_spec.core.driver.hookless_steps import BatchRunner
-from estimator_spec.core.run_config import RunConfig
 from estimator_spec.core.updates import dependencies
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 from tpu_columns.optimizations import Optimization
@@ -45,37 +45,83 @@ def evaluate(
     checkpoint = setup.find_checkpoint("evaluate", checkpoint_path)
     with tf.Graph().as_default() as graph:
         checkpoint_state.record_for_graph(checkpoint)
-        built = setup.build(graph, input_fn, ModeKeys.EVAL)
-        update_op, values = metric_ops(built)
+        evaluation = EvaluationGraph(setup, input_fn, hooks)
         updates.optimize_inference_graph(graph, setup.optimizations)
         warm_start(setup.warm_start, checkpoint)
-        with built.running():
-            results = run(
-                add_default_local_init(built.spec.scaffold),
-                update_op,
-                values,
-                config=built.config,
-                checkpoint=checkpoint,
-                input_fn=input_fn,
-                hooks=[*built.hooks, *hooks, *built.spec.evaluation_hooks],
-                skip_hooks=Optimization.SKIPPED_HOOKS in setup.optimizations,
-            )
+        with evaluation.built.running():
+            scaffold = add_default_local_init(evaluation.built.spec.scaffold)
+            results = evaluation.run(scaffold, checkpoint)
         write_summaries(output_dir, results, checkpoint)
     return results
 
 
-def metric_ops(built: BuiltGraph) -> tuple[Any, dict[str, Any]]:
-    """Returns the op that updates all metrics, and the tensors of their values.
+@dataclasses.dataclass(eq=False)
+class EvaluationGraph:
+    """Model and metrics of an evaluation, built in the default graph.
 
     Args:
-        built: the graph of an evaluation.
+        setup: the estimator's.
+        input_fn: the user's function.
+        hooks: the user's hooks, and those that end the evaluation.
+        one_device: whether the model has no replicas.
 
-    Returns:
-        (update op, values by name). Names include `loss`, the mean over the batches, and
-        `global_step`.
+    Attributes:
+        built: what the estimator has built.
 
     Raises:
-        ValueError: a metric of the model has one of these two names.
+        ValueError: a metric of the model is called `loss` or `global_step`.
+    """
+
+    setup: RunSetup
+    input_fn: Callable[..., Any]
+    hooks: Sequence[tf1.train.SessionRunHook]
+    one_device: bool = False
+
+    def __post_init__(self) -> None:
+        graph = tf1.get_default_graph()
+        self.built = self.setup.build(graph, self.input_fn, ModeKeys.EVAL, self.one_device)
+        self._update_op, self._values = _metric_ops(self.built)
+
+    def run(
+        self, scaffold: tf1.train.Scaffold | None, checkpoint: str | None = None
+    ) -> dict[str, Any]:
+        """Evaluates until a hook requests a stop or the input ends; returns the metrics.
+
+        Args:
+            scaffold: the scaffold from `add_default_local_init`.
+            checkpoint: the checkpoint to restore; None initializes the variables.
+
+        Raises:
+            ValueError: the input is empty.
+            CheckpointError: the checkpoint can't be restored.
+            tf.errors.InvalidArgumentError: an id outside its table, among others.
+        """
+        config, final = self.built.config, hooks_lib.FinalOps(self._values)
+        hooks = [*self.built.hooks, *self.hooks, *self.built.spec.evaluation_hooks, final]
+        skip_hooks = Optimization.SKIPPED_HOOKS in self.setup.optimizations
+        batches = BatchRunner(hooks, self._update_op, skip_hooks)
+        tf1.logging.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
+        start = time.monotonic()
+        with sessions.open_non_training_session(
+            *(tf1.get_default_graph(), scaffold, checkpoint),
+            *(config.evaluation_master, config.session_config, hooks),
+        ) as session:
+            while not session.should_stop():
+                try:
+                    batches.run_batches(session)
+                except (tf.errors.OutOfRangeError, StopIteration) as end:
+                    if batches.done:
+                        raise  # The session treats this as the end of the input.
+                    raise input_pipeline.empty_input_error(self.input_fn, "evaluate") from end
+        tf1.logging.info("Inference Time : %.5fs", time.monotonic() - start)
+        tf1.logging.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
+        return dict(final.final_ops_values)
+
+
+def _metric_ops(built: BuiltGraph) -> tuple[Any, dict[str, Any]]:
+    """Returns the op that updates all metrics, and the tensors of their values by name.
+
+    The names include `loss`, the mean over the batches, and `global_step`.
     """
     metrics = dict(built.spec.eval_metric_ops or {})
     _check_unused(_LOSS, metrics)
@@ -140,74 +186,12 @@ def add_default_local_init(scaffold: tf1.train.Scaffold | None) -> Any:
     return tf1.train.Scaffold(local_init_op=both, copy_from_scaffold=scaffold)
 
 
-def run(
-    scaffold: tf1.train.Scaffold | None,
-    update_op: Any,
-    values: Mapping[str, Any],
-    *,
-    config: RunConfig,
-    checkpoint: str | None,
-    input_fn: Callable[..., Any],
-    hooks: Sequence[tf1.train.SessionRunHook],
-    skip_hooks: bool,
-) -> dict[str, Any]:
-    """Evaluates in the default graph until a hook requests a stop or the input ends.
-
-    Args:
-        scaffold: the scaffold from `add_default_local_init`.
-        update_op: op to run for each batch.
-        values: tensors to fetch at the end.
-        config: the `RunConfig`.
-        checkpoint: the checkpoint to restore; None initializes the variables.
-        input_fn: the user's `input_fn`, for error messages.
-        hooks: all hooks, in order.
-        skip_hooks: whether batches that no hook needs run without hooks.
-
-    Returns:
-        The fetched values.
-
-    Raises:
-        ValueError: the input is empty.
-        CheckpointError: the checkpoint can't be restored.
-        tf.errors.InvalidArgumentError: an id outside its table, among others.
-    """
-    final = hooks_lib.FinalOps(dict(values))
-    all_hooks = [*hooks, final]
-    tf1.logging.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
-    start = time.monotonic()
-    with sessions.open_non_training_session(
-        tf1.get_default_graph(),
-        scaffold,
-        checkpoint,
-        master=config.evaluation_master,
-        config=config.session_config,
-        hooks=all_hooks,
-    ) as session:
-        _run_batches(session, BatchRunner(all_hooks, update_op, skip_hooks), input_fn)
-    tf1.logging.info("Inference Time : %.5fs", time.monotonic() - start)
-    tf1.logging.info("Finished evaluation at %s", time.strftime("%Y-%m-%d-%H:%M:%S"))
-    return dict(final.final_ops_values)
-
-
-def _run_batches(
-    session: tf1.train.MonitoredSession, batches: BatchRunner, input_fn: Callable[..., Any]
-) -> None:
-    """Runs batches until a hook requests a stop or the input ends."""
-    while not session.should_stop():
-        try:
-            batches.run_batches(session)
-        except (tf.errors.OutOfRangeError, StopIteration) as end:
-            if batches.done:
-                raise  # The session treats this as the end of the input.
-            raise input_pipeline.empty_input_error(input_fn, "evaluate") from end
-
-
 def write_summaries(output_dir: str, values: Mapping[str, Any], checkpoint: str | None) -> None:
     """Logs the metrics, and writes them to an event file.
 
     Args:
         output_dir: directory of the event file.
-        values: the values from `run`.
+        values: the metrics.
         checkpoint: the evaluated checkpoint, or None.
 
     Raises:

@@ -15,7 +15,6 @@ from estimator_spec.core.driver.estimator import Estimator
 from estimator_spec.core.driver.estimator_base import setup_of
 from estimator_spec.core.user_functions.model_spec import ModeKeys
 from tpu_columns.checks import is_number
-from tpu_columns.optimizations import Optimization
 
 tf1 = tf.compat.v1
 
@@ -76,13 +75,13 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
         self._setup.check(ModeKeys.EVAL, self._input_fn)
         self._graph = tf.Graph()
         with self._graph.as_default():
-            built = self._setup.build(self._graph, self._input_fn, ModeKeys.EVAL, one_device=True)
-            spec = built.spec
-            self._update_op, self._values = evaluation.metric_ops(built)
-            self._scaffold = evaluation.add_default_local_init(spec.scaffold)
-            self._all_hooks = [*built.hooks, *self._hooks, *spec.evaluation_hooks]
+            self._evaluation = evaluation.EvaluationGraph(
+                self._setup, self._input_fn, self._hooks, one_device=True
+            )
+            scaffold = self._evaluation.built.spec.scaffold
+            self._scaffold = evaluation.add_default_local_init(scaffold)
             for what in ("saver", "init_fn"):
-                if getattr(spec.scaffold, what) is not None:
+                if getattr(scaffold, what) is not None:
                     raise ValueError(
                         f"InMemoryEvaluator does not support custom {what}. Evaluate checkpoints, "
                         "or leave it out of the Scaffold in evaluation."
@@ -125,18 +124,10 @@ class InMemoryEvaluatorHook(tf1.train.SessionRunHook):
         values = train_session.run(self._trained)
         feed = {self._fed[name]: value for name, value in values.items()}
         with self._graph.as_default():
-            results = evaluation.run(
-                tf1.train.Scaffold(
-                    init_fn=lambda scaffold, session: session.run(self._assign, feed_dict=feed),
-                    copy_from_scaffold=self._scaffold,
-                ),
-                self._update_op,
-                self._values,
-                config=self._setup.config,
-                checkpoint=None,
-                input_fn=self._input_fn,
-                hooks=self._all_hooks,
-                skip_hooks=Optimization.SKIPPED_HOOKS in self._setup.optimizations,
+            scaffold = tf1.train.Scaffold(
+                init_fn=lambda scaffold, session: session.run(self._assign, feed_dict=feed),
+                copy_from_scaffold=self._scaffold,
             )
+            results = self._evaluation.run(scaffold)
             evaluation.write_summaries(self._output_dir, results, None)
         self._timer.update_last_triggered_step(self._iterations)

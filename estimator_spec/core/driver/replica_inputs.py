@@ -74,6 +74,12 @@ class ReplicaBatch(NamedTuple):
     examples: Any = None
     weight: Any = None
 
+    @property
+    def tensors(self) -> list[Any]:
+        """The dense tensors of features and labels."""
+        flat = tf.nest.flatten((self.features, self.labels), expand_composites=True)
+        return [tensor for tensor in flat if tensor is not None]
+
 
 def input_sharing(mode: str, tpu_config: TPUConfig) -> InputSharing:
     """Returns how a mode distributes batches among the replicas."""
@@ -228,7 +234,7 @@ class ReplicaInputs:
         parts: list[ReplicaBatch] = []
         first: Any = None
         for number in range(count):
-            with tf.control_dependencies(_tensors(parts[-1:])):
+            with tf.control_dependencies(parts[-1].tensors if parts else []):
                 if self.mode == ModeKeys.TRAIN or number == 0:
                     element = source.get_next(_LATER_BATCH if number else None)
                     first = element if first is None else first
@@ -292,9 +298,3 @@ def _next_or_default(iterator: Any, default: Any) -> tuple[Any, Any]:
     optional = tf1.data.experimental.get_next_as_optional(iterator)
     present = optional.has_value()
     return tf.cond(present, optional.get_value, lambda: default), present
-
-
-def _tensors(parts: list[ReplicaBatch]) -> list[Any]:
-    """Returns all dense tensors of the features and labels."""
-    flat = tf.nest.flatten([(part.features, part.labels) for part in parts], expand_composites=True)
-    return [tensor for tensor in flat if tensor is not None]

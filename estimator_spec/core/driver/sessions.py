@@ -59,27 +59,33 @@ def open_session(
         yield session
 
 
-def create_chief_session(
+def create_training_session(
     scaffold: tf1.train.Scaffold,
     config: RunConfig,
     hooks: Sequence[tf1.train.SessionRunHook],
-    chief_hooks: Sequence[tf1.train.SessionRunHook],
     run_first: Callable[[tf1.Session], None] | None,
 ) -> Any:
-    """Creates the training session of a process that initializes or restores the variables.
+    """Creates the training session of a process.
 
     Args:
         scaffold: the scaffold of the default graph.
         config: the `RunConfig`.
-        hooks: hooks of every training process.
-        chief_hooks: further hooks.
-        run_first: called with each new session, before hooks and other threads use it; or None.
+        hooks: the hooks of this process.
+        run_first: called with each new session whose variables this process initializes or
+            restores, before hooks and other threads use it; or None.
+
+    Raises:
+        tf.errors.DeadlineExceededError: this is a worker, and the chief didn't initialize the
+            variables within `session_creation_timeout_secs`.
     """
-    return tf1.train.MonitoredSession(
-        _RestoringSessionCreator(scaffold, config, run_first),
-        [*chief_hooks, *hooks],
-        stop_grace_period_secs=_grace_seconds(config),
-    )
+    creator: tf1.train.SessionCreator = _WaitingSessionCreator(scaffold, config)
+    if roles.has_variables(config):
+        creator = _RestoringSessionCreator(scaffold, config, run_first)
+    # How long the end of training waits for threads, such as those of queue runners. In a cluster
+    # the thread of `SyncReplicasOptimizer` would wait in vain for gradients of processes that have
+    # ended; closing the session ends it. 120 is TensorFlow's default.
+    seconds = 10 if roles.is_distributed(config) else 120
+    return tf1.train.MonitoredSession(creator, hooks, stop_grace_period_secs=seconds)
 
 
 @dataclasses.dataclass(eq=False)
@@ -166,47 +172,19 @@ class _RestoringSessionCreator(tf1.train.SessionCreator):
         return session
 
 
-def create_worker_session(
-    scaffold: tf1.train.Scaffold, config: RunConfig, hooks: Sequence[tf1.train.SessionRunHook]
-) -> Any:
-    """Creates the training session of a worker, when the chief has initialized the variables.
-
-    Raises:
-        tf.errors.DeadlineExceededError: the chief didn't within `session_creation_timeout_secs`.
-    """
-    return tf1.train.MonitoredSession(
-        WaitingSessionCreator(scaffold, config),
-        hooks,
-        stop_grace_period_secs=_grace_seconds(config),
-    )
-
-
-def _grace_seconds(config: RunConfig) -> int:
-    """Returns how long the end of training waits for threads, such as those of queue runners.
-
-    In a cluster the thread of `SyncReplicasOptimizer` would wait in vain for gradients of processes
-    that have ended. Closing the session ends it.
-    """
-    return 10 if roles.is_distributed(config) else 120  # 120 is TensorFlow's default
-
-
-class WaitingSessionCreator(tf1.train.SessionCreator):
+@dataclasses.dataclass(eq=False)
+class _WaitingSessionCreator(tf1.train.SessionCreator):
     """Creator of a worker's sessions, which waits for initialized variables.
 
     TensorFlow's `WorkerSessionCreator` looks for them every 30 seconds only.
     """
 
-    def __init__(self, scaffold: tf1.train.Scaffold, config: RunConfig) -> None:
-        self._scaffold = scaffold
-        self._config = config
+    scaffold: tf1.train.Scaffold
+    config: RunConfig
 
     def create_session(self) -> Any:
-        """Returns a session whose variables are initialized.
-
-        Raises:
-            tf.errors.DeadlineExceededError: they weren't within `session_creation_timeout_secs`.
-        """
-        scaffold = self._scaffold
+        """Returns a session whose variables are initialized."""
+        scaffold = self.scaffold
         scaffold.finalize()
         manager = tf1.train.SessionManager(
             local_init_op=scaffold.local_init_op,
@@ -216,9 +194,9 @@ class WaitingSessionCreator(tf1.train.SessionCreator):
             recovery_wait_secs=_SECONDS_BETWEEN_ATTEMPTS,
         )
         return manager.wait_for_session(
-            self._config.master,
-            config=self._config.session_config,
-            max_wait_secs=self._config.session_creation_timeout_secs,
+            self.config.master,
+            config=self.config.session_config,
+            max_wait_secs=self.config.session_creation_timeout_secs,
         )
 
 
@@ -226,9 +204,8 @@ def open_non_training_session(
     graph: tf.Graph,
     scaffold: tf1.train.Scaffold | None,
     checkpoint: str | None,
-    *,
     master: str,
-    config: Any,
+    session_config: Any,
     hooks: Sequence[tf1.train.SessionRunHook],
 ) -> AbstractContextManager[Any]:
     """Opens a session that evaluates or predicts; see `open_session`.
@@ -238,17 +215,14 @@ def open_non_training_session(
         scaffold: the scaffold of the session, or None.
         checkpoint: the checkpoint to restore; None initializes the variables.
         master: address of the TensorFlow master.
-        config: the session's `ConfigProto`.
+        session_config: the session's `ConfigProto`.
         hooks: all hooks, in order.
     """
 
     def create() -> Any:
         creator = tf1.train.ChiefSessionCreator(
-            checkpoint_filename_with_path=checkpoint,
-            master=master,
-            scaffold=scaffold,
-            config=config,
+            scaffold, master, session_config, checkpoint_filename_with_path=checkpoint
         )
-        return tf1.train.MonitoredSession(session_creator=creator, hooks=hooks)
+        return tf1.train.MonitoredSession(creator, hooks)
 
     return open_session(graph, scaffold, checkpoint, create)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -34,7 +34,7 @@ from estimator_spec.core.driver.systems import with_cpus
 from estimator_spec.core.run_config import RunConfig, strategies
 from estimator_spec.core.updates import dependencies
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
-from tpu_columns import placement
+from tpu_columns import graphs, placement
 from tpu_columns.kernels import devices
 
 tf1 = tf.compat.v1
@@ -194,8 +194,7 @@ def _call_models(
 def _require_all(batches: list[ReplicaBatch]) -> list[ReplicaBatch]:
     """Returns the batches behind one barrier: without a batch for each replica, all steps fail."""
     values = [(batch.features, batch.labels) for batch in batches]
-    flat = tf.nest.flatten(values, expand_composites=True)
-    gated = tf.tuple([tensor for tensor in flat if tensor is not None])
+    gated = tf.tuple([tensor for batch in batches for tensor in batch.tensors])
     both = pack_present(values, gated, expand_composites=True)
     return [ReplicaBatch(features, labels) for features, labels in both]
 
@@ -251,9 +250,9 @@ def _update_where_present(updates: Sequence[Any], batches: Sequence[ReplicaBatch
         updates: the op that updates the metrics, by replica.
         batches: the inputs of the replicas; if one has a batch, all before it have one.
     """
-    tensors = [_flatten(batch) for batch in batches]
+    tensors = [batch.tensors for batch in batches]
     owners = {tensor.ref(): number for number, flat in enumerate(tensors) for tensor in flat}
-    inputs = _ancestors([tensor for flat in tensors for tensor in flat])
+    inputs = set(graphs.ancestors([tensor.op for flat in tensors for tensor in flat]))
     gates = [_gate(batch, flat) for batch, flat in zip(batches, tensors, strict=True)]
     seen: set[Any] = set()
     for number, update in enumerate(updates):
@@ -270,20 +269,6 @@ def _update_where_present(updates: Sequence[Any], batches: Sequence[ReplicaBatch
             if dependencies.changes_state(op) and not graph_surgery.is_in_loop(op):
                 graph_surgery.add_control_input(op, gates[needed])
         seen |= ops
-
-
-def _flatten(batch: ReplicaBatch) -> list[Any]:
-    """Returns the dense tensors of a replica's input."""
-    flat = tf.nest.flatten((batch.features, batch.labels), expand_composites=True)
-    return [tensor for tensor in flat if tensor is not None]
-
-
-def _ancestors(values: Iterable[Any]) -> set[Any]:
-    """Returns all ops that some tensors and ops depend on, their own included."""
-    found: set[Any] = set()
-    for value in values:
-        found |= dependencies.collect_ancestors(value, found)
-    return found
 
 
 def _gate(batch: ReplicaBatch, tensors: list[Any]) -> Any:

@@ -9,6 +9,7 @@ That is a TPU, or a number of replicas on the host in its place; the training lo
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -183,8 +184,7 @@ System = HostSystem | TpuSystem
 
 def with_cpus(session_config: Any, count: int) -> Any:
     """Returns a copy of a session configuration that has at least `count` logical CPU devices."""
-    config = tf1.ConfigProto()
-    config.CopyFrom(session_config)
+    config = copy.deepcopy(session_config)
     config.device_count["CPU"] = max(count, config.device_count["CPU"])
     return config
 
@@ -242,8 +242,7 @@ def _devices(master: str, resolver: Any) -> list[str]:
 
 def _add_cluster(given: Any, resolver: Any) -> Any:
     """Returns a copy of a session configuration with the resolver's cluster."""
-    config = tf1.ConfigProto()
-    config.CopyFrom(given)
+    config = copy.deepcopy(given)
     config.isolate_session_state = True
     cluster = None if resolver is None else resolver.cluster_spec()
     if cluster:

@@ -28,10 +28,7 @@ from estimator_spec.core.driver.hooks import StepsPerSecond
 from estimator_spec.core.driver.run_context import BuildArguments, RunContext
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 from estimator_spec.core.run_config import TPURunConfig, get_default_session_config, host_fallback
-from estimator_spec.core.run_config.tpu_config import (
-    check_positive_integer,
-    parse_iterations_per_loop,
-)
+from estimator_spec.core.run_config.tpu_config import check_positive_integer
 from estimator_spec.core.run_config.tpu_context import TPUContext
 from estimator_spec.core.user_functions import batches
 from estimator_spec.core.user_functions.model_spec import ModeKeys
@@ -317,8 +314,7 @@ class TPUEstimator(Estimator):
         if batch_size is None:
             return super()._speed_hooks()
         # A loop length given as a duration is also the logging interval.
-        loop = parse_iterations_per_loop(self._config.tpu_config.iterations_per_loop)
-        seconds = loop.value if loop.unit == "seconds" else None
+        seconds = device_loop.parse_loop_limit(self._config.tpu_config).seconds
         steps = None if seconds else self._config.log_step_count_steps
         if steps is None and seconds is None:
             return []

@@ -50,16 +50,14 @@ class _Hooks(NamedTuple):
 
     Attributes:
         of_user: the user's, and those that stop training.
-        of_all: hooks of each process, with these.
-        of_chief: further hooks of the chief; in other processes, those that replace them.
+        of_process: the hooks of this process, with these.
         may_save: those that may save checkpoints, in any process.
-        stop_at_nan: the one among `of_all` that reads the loss.
+        stop_at_nan: the one among `of_process` that reads the loss.
         listeners: listeners for every checkpoint.
     """
 
     of_user: Sequence[Any]
-    of_all: list[Any]
-    of_chief: list[Any]
+    of_process: list[Any]
     may_save: list[Any]
     stop_at_nan: hooks_lib.StopAtNan
     listeners: list[Any]
@@ -109,7 +107,11 @@ def train(
         if roles.has_variables(config):
             graph_builder.warm_start(setup.warm_start, checkpoint)
         with built.running():
-            built = built._replace(spec=_complete(graph, built))
+            scaffold = activation_gradients.add_initializers(built.spec.scaffold)
+            built = built._replace(spec=built.spec._replace(scaffold=scaffold))
+            _add_loss_summary(built.spec.loss)
+            _add_saver(built)
+            _read_global_step_before_increment(graph)
             found = _collect_hooks(built, hooks, speed_hooks, saving_listeners, checkpoint)
             return _run(built, found, chosen, checkpoint, input_fn)
 
@@ -121,16 +123,6 @@ def checkpoint_to_continue(setup: RunSetup) -> str | None:
     """
     has_variables = roles.has_variables(setup.config)
     return checkpoint_state.find_latest(setup.model_dir) if has_variables else None
-
-
-def _complete(graph: tf.Graph, built: BuiltGraph) -> EstimatorSpec:
-    """Adds to the default graph what a model may lack; returns the model."""
-    scaffold = activation_gradients.add_initializers(built.spec.scaffold)
-    spec = built.spec._replace(scaffold=scaffold)
-    _add_loss_summary(spec.loss)
-    _add_saver(spec, built.config)
-    _read_global_step_before_increment(graph)
-    return spec
 
 
 def _collect_hooks(
@@ -151,14 +143,16 @@ def _collect_hooks(
     of_all.extend(spec.training_hooks)
     savers = _saver_hooks(spec, config, [*of_all, *spec.training_chief_hooks], checkpoint)
     of_chief = [*built.first_hooks, *savers, *spec.training_chief_hooks, *speed_hooks]
-    of_chief.extend(_summary_hooks(spec, config))
+    if config.save_summary_steps and config.model_dir:
+        summaries = (config.save_summary_steps, config.model_dir, spec.scaffold)
+        of_chief.append(hooks_lib.SummarySaver(*summaries))
     if not config.is_chief:
         of_chief = list(built.first_hooks) if roles.has_variables(config) else []
     if roles.is_collective(config) and savers:
         of_chief.extend(_hooks_of_shared_saves(spec, config, bool(checkpoint)))
     may_save = [*savers, *of_all, *spec.training_chief_hooks]
     listeners = [*built.listeners, *saving_listeners]
-    return _Hooks(hooks, of_all, of_chief, may_save, stop_at_nan, listeners)
+    return _Hooks(hooks, [*of_chief, *of_all], may_save, stop_at_nan, listeners)
 
 
 def _hooks_of_shared_saves(spec: EstimatorSpec, config: RunConfig, restores: bool) -> list[Any]:
@@ -182,9 +176,9 @@ def _run(
     """Runs the steps in a session of the default graph; returns the last loss."""
     graph, spec, config = tf1.get_default_graph(), built.spec, built.config
     watch = StepWatch(config)
+    skip_hooks = Optimization.SKIPPED_HOOKS in chosen
     steps = StepRunner(
-        [*hooks.of_all, *hooks.of_chief],
-        *(spec.train_op, spec.loss, hooks.stop_at_nan, watch, Optimization.SKIPPED_HOOKS in chosen),
+        hooks.of_process, spec.train_op, spec.loss, hooks.stop_at_nan, watch, skip_hooks
     )
     if Optimization.MEMORY in chosen:
         initial_values.replace_large_constants(graph)
@@ -199,11 +193,9 @@ def _run(
     def create_session() -> Any:
         # Explained here, because errors of restoring are of the same classes.
         with saving.explain_write_errors(), saving.keep_checkpoint(saver, checkpoint):
-            if roles.has_variables(config):
-                return sessions.create_chief_session(
-                    spec.scaffold, config, hooks.of_all, hooks.of_chief, move and move.run
-                )
-            return sessions.create_worker_session(spec.scaffold, config, hooks.of_all)
+            return sessions.create_training_session(
+                spec.scaffold, config, hooks.of_process, move and move.run
+            )
 
     with (
         watch,
@@ -280,9 +272,10 @@ def _add_loss_summary(loss: Any) -> None:
     tf1.add_to_collection(tf1.GraphKeys.LOSSES, loss)
 
 
-def _add_saver(spec: EstimatorSpec, config: RunConfig) -> None:
+def _add_saver(built: BuiltGraph) -> None:
     """Adds a sharded saver with relative paths, unless the model has a saver."""
-    if spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS):
+    config = built.config
+    if built.spec.scaffold.saver or tf1.get_collection(tf1.GraphKeys.SAVERS):
         return
     saver = tf1.train.Saver(
         sharded=True,
@@ -317,14 +310,6 @@ def _saver_hooks(
             restored=checkpoint if has_index else None,
         )
     ]
-
-
-def _summary_hooks(spec: EstimatorSpec, config: RunConfig) -> list[Any]:
-    """Returns the hook that writes summaries, unless the user wants none."""
-    every = config.save_summary_steps
-    if not every or not config.model_dir:
-        return []
-    return [hooks_lib.SummarySaver(every, config.model_dir, spec.scaffold)]
 
 
 @contextlib.contextmanager

@@ -51,7 +51,7 @@ def test_variables_that_the_server_has_still(cluster, monkeypatch, tmp_path, has
         variable = tf1.get_variable(f"variable_{has_workers}", initializer=3.0)
         change = variable.assign(7.0)
         scaffold = tf1.train.Scaffold().finalize()
-        with sessions.create_chief_session(scaffold, config, [LoseOnce()], [], None) as session:
+        with sessions.create_training_session(scaffold, config, [LoseOnce()], None) as session:
             scaffold.saver.save(session._tf_sess(), str(tmp_path / "model.ckpt"), global_step=0)
             session.run(change)
             assert session.run(variable) == expected
