@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -38,46 +39,18 @@ def distribute_values(strategy: Any, values: list[Any]) -> Any:
     )
 
 
-class EmbeddingCore(Protocol):
-    """Owner of a spec's tables and slot variables in one graph.
-
-    Order of calls: `look_up` for the features of each replica, in order; on each replica `receive`
-    and the model; `attach`, and in training `update`.
-    """
-
-    def look_up(self, features: Any, global_step: Any) -> dict[str, Any]:
-        """Replaces ids by activations.
-
-        Args:
-            features: tensors by key; not modified.
-            global_step: scalar.
-
-        Returns:
-            A new dict: float32 [B, D] under each feature's key ([B, L, D] for a sequence, with
-            lengths [B] under `<key>_seq_length_`), without weights.
-        """
-
-    def receive(self, features: dict[str, Any], replica: int) -> dict[str, Any]:
-        """Returns the features of a replica's model.
-
-        Args:
-            features: the result of `look_up` for the replica.
-            replica: number of the replica, which is the current one.
-        """
-
-    def attach(self) -> None:
-        """Creates the tables under the names that the models' columns recorded."""
-
-    def update(self) -> Any:
-        """Returns the op that trains all tables once, with the gradients of the optimizers."""
-
-
-class LoopCore:
-    """Interface of a core within a loop over replicas; this base class has no tables.
+class EmbeddingCore:
+    """Owner of a spec's tables and slot variables in one graph; this base class has no tables.
 
     In each step: `feed` on the hosts; in each replica `receive`, the model, and in training `send`;
     then `finish` on the hosts. A TPU trains its tables in `send`, the host in `finish`.
+
+    Args:
+        pad: returns a replica's features with the ids of the tensor core's columns padded.
     """
+
+    def __init__(self, pad: Callable[[Any], Any] = lambda features: features) -> None:
+        self._pad = pad
 
     def feed(self, features: list[Any]) -> list[Any]:
         """Takes ids out of the features.
@@ -88,7 +61,7 @@ class LoopCore:
         Returns:
             The inputs of `receive` for each replica.
         """
-        return features
+        return [self._pad(part) for part in features]
 
     def receive(self, features: Any) -> Any:
         """Returns the features of a replica's model.
@@ -102,12 +75,8 @@ class LoopCore:
         """Returns the ops that train the tables within a replica."""
         return []
 
-    def finish(self, training: bool) -> list[Any]:
-        """Creates the tables that don't exist yet, and returns the ops that train them.
-
-        Args:
-            training: whether the step trains the tables.
-        """
+    def finish(self) -> list[Any]:
+        """Creates the tables that don't exist yet, and returns the ops that train them."""
         return []
 
     @property

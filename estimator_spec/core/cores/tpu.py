@@ -67,7 +67,7 @@ class Engine(Protocol):
         """Returns the op that retrieves tables and slots from the core to the hosts."""
 
 
-class TpuCore(interface.LoopCore):
+class TpuCore(interface.EmbeddingCore):
     """Embedding core that looks up and trains the tables of a spec on a TPU.
 
     Create it within the strategy's scope.
@@ -91,12 +91,12 @@ class TpuCore(interface.LoopCore):
         host_devices: Sequence[str] = ("/device:CPU:0",),
         pad: Callable[[Any], dict[str, Any]] = dict,
     ) -> None:
+        super().__init__(pad)
         self._spec = spec
         self._tables, self._features = tables_and_features(spec)
         self._engine = engine
         self._training = training
         self._host_devices = host_devices
-        self._pad = pad
         self._strategy = tf.distribute.get_strategy()
         self._enqueued: list[Any] = []
         tables = {key: feature.table_id for key, feature in self._features.items()}
@@ -181,24 +181,16 @@ class TpuCore(interface.LoopCore):
             gradients[key] = gradient if factor is None else gradient * factor
         return self._engine.apply_gradients(gradients, step)
 
-    def finish(self, training: bool) -> list[Any]:
+    def finish(self) -> list[Any]:
         """Creates the variables of tables and slots; returns the ops that send the ids."""
         if self._gradients is not None:
             self._gradients.finish()
-        names = self.variable_names()
+        names = table_variables.variable_names(self._spec, self._tables)
         with tf.init_scope():
             shards = {key: self._create_variables(key, name) for key, name in names.items()}
             self._load = LoadTables(self._engine.load(shards))
             self._retrieve = RetrieveTables(self._engine.retrieve(shards), self._load)
         return self._enqueued
-
-    def variable_names(self) -> dict[str, str]:
-        """Returns the full name of each table in a legacy checkpoint, by table key.
-
-        Raises:
-            RuntimeError: a column of the spec is in no feature layer of the model.
-        """
-        return table_variables.variable_names(self._spec, self._tables)
 
     def hooks(self) -> list[tf1.train.SessionRunHook]:
         """Returns the hook that loads the tables after they are restored or initialized."""

@@ -20,7 +20,7 @@ from estimator_spec.core.cores import (
     tpu,
 )
 from estimator_spec.core.cores.host import HostCore
-from estimator_spec.core.cores.interface import EmbeddingCore, LoopCore, TablesListener, replica_id
+from estimator_spec.core.cores.interface import EmbeddingCore, TablesListener
 from estimator_spec.core.driver import dict_mode
 from estimator_spec.core.driver.table_records import TableRecordListener
 from estimator_spec.core.driver.table_restore import set_default_strategy
@@ -101,14 +101,21 @@ class PlainEmbeddings:
             _check_dimensions(self.spec)
         return built
 
-    def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
-        """Makes the embedding core of a loop in a new graph.
+    def call_on_replica(self, model: Model, features: Any, mode: str) -> EstimatorSpec:
+        """Builds the model of one replica, after `receive` of the core."""
+        return self.call_model(model, features, mode, exporting=False)
+
+    def make_core(
+        self, mode: str, batch_size: int | None = None, stack: bool = False
+    ) -> EmbeddingCore:
+        """Makes the embedding core of a new graph; call it within the strategy's scope.
 
         Args:
             mode: one of `ModeKeys`.
-            batch_size: examples of a step on one replica.
+            batch_size: examples of a step on one replica; a TPU needs it.
+            stack: whether tables may be stacked in training.
         """
-        return LoopCore()
+        return EmbeddingCore()
 
 
 def _check_dimensions(spec: EmbeddingConfigSpec) -> None:
@@ -177,28 +184,36 @@ class HostEmbeddings(PlainEmbeddings):
             return super().call_model(model, features, mode, exporting)
         # TensorFlow's warm start initializes variables, which stacked tables don't have.
         stack = optimizations.is_used(Optimization.STACKED_TABLES) and not self.warm_start
-        core = HostLoopCore(self, self.make_core(mode, stack))
+        core = self.make_core(mode, stack=stack)
         (features,) = core.feed([features])
         features = core.receive(features)
         with activation_gradients.keeping_slots_local():
-            built = self.build_on_cores(model, features, mode)
-        ops = core.finish(mode == ModeKeys.TRAIN)
+            built = self.call_on_replica(model, features, mode)
+        ops = core.finish()
         return built._replace(train_op=tf.group(built.train_op, *ops)) if ops else built
 
-    def make_core(self, mode: str, stack: bool = False) -> EmbeddingCore | None:
-        """Makes the host core of a new graph; None if no feature is looked up on it.
+    def call_on_replica(self, model: Model, features: Any, mode: str) -> EstimatorSpec:
+        """Builds the model with columns that look up as on a TPU."""
+        small = tensor_core_tables(self.spec)
+        with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
+            return model(features)
 
-        Args:
-            mode: one of `ModeKeys`.
-            stack: whether tables may be stacked in training.
-        """
+    def make_core(
+        self, mode: str, batch_size: int | None = None, stack: bool = False
+    ) -> EmbeddingCore:
+        """Makes the core of a new graph; one without tables if no feature is looked up on it."""
         set_default_strategy(self.spec.partition_strategy)
         spec = spec_of_embedding_core(self.spec, Mode(mode))
         if spec is None:
-            return None
-        return HostCore(spec, mode == ModeKeys.TRAIN, self.shards, self.on_servers, stack)
+            return EmbeddingCore(self._pad)
+        return self._core_of(spec, mode == ModeKeys.TRAIN, batch_size, stack)
 
-    def pad(self, features: Any) -> dict[str, Any]:
+    def _core_of(
+        self, spec: EmbeddingConfigSpec, training: bool, batch_size: int | None, stack: bool
+    ) -> EmbeddingCore:
+        return HostCore(spec, training, self.shards, self.on_servers, stack, self._pad)
+
+    def _pad(self, features: Any) -> dict[str, Any]:
         """Returns the features with the ids of the tensor core's columns padded."""
         if not isinstance(features, Mapping):
             raise ValueError(
@@ -206,16 +221,6 @@ class HostEmbeddings(PlainEmbeddings):
                 f"returned {type(features).__name__}."
             )
         return tensor_core.pad(self.spec.tensor_core_feature_columns or (), features)
-
-    def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
-        """Makes the host core of a loop in a new graph."""
-        return HostLoopCore(self, self.make_core(mode))
-
-    def build_on_cores(self, model: Model, features: Any, mode: str) -> EstimatorSpec:
-        """Builds the model with columns that look up as on a TPU."""
-        small = tensor_core_tables(self.spec)
-        with placement.running(Mode(mode), self.hardware(Mode(mode)), small):
-            return model(features)
 
 
 @dataclasses.dataclass(eq=False)
@@ -229,50 +234,12 @@ class TpuEmbeddings(HostEmbeddings):
 
     host_devices: Sequence[str] = ()
 
-    def make_loop_core(self, mode: str, batch_size: int | None) -> LoopCore:
-        """Makes the TPU's core. Call it within the strategy's scope."""
-        set_default_strategy(self.spec.partition_strategy)
-        spec = spec_of_embedding_core(self.spec, Mode(mode))
-        if spec is None:
-            return HostLoopCore(self, None)
-        training = mode == ModeKeys.TRAIN
+    def _core_of(
+        self, spec: EmbeddingConfigSpec, training: bool, batch_size: int | None, stack: bool
+    ) -> EmbeddingCore:
         assert batch_size is not None  # checked for every run on a TPU
         engine = engines.load()(spec, batch_size)
-        return tpu.TpuCore(spec, engine, training, self.host_devices, self.pad)
-
-
-@dataclasses.dataclass(eq=False)
-class HostLoopCore(LoopCore):
-    """The host's embedding core in a loop over replicas.
-
-    Args:
-        embeddings: prepares the features.
-        core: the core of the graph; None: ids are only padded for the tensor core.
-    """
-
-    embeddings: HostEmbeddings
-    core: EmbeddingCore | None
-
-    def feed(self, features: list[Any]) -> list[Any]:
-        """Replaces the ids of each replica's features by activations, or pads them."""
-        fed = []
-        for part in features:
-            padded = self.embeddings.pad(part)
-            if self.core is not None:
-                padded = self.core.look_up(padded, tf1.train.get_global_step())
-            fed.append(padded)
-        return fed
-
-    def receive(self, features: Any) -> Any:
-        """Returns the features of a replica's model."""
-        return features if self.core is None else self.core.receive(features, replica_id())
-
-    def finish(self, training: bool) -> list[Any]:
-        """Creates the tables; returns the ops that train them."""
-        if self.core is None:
-            return []
-        self.core.attach()
-        return [self.core.update()] if training else []
+        return tpu.TpuCore(spec, engine, training, self.host_devices, self._pad)
 
 
 def choose_embeddings(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,7 +68,7 @@ def build(
             static_sizes=system.checks_as_tpu,
         )
         with strategy.scope():
-            core = found.make_loop_core(mode, ctx.batch_size_for_model_fn)
+            core = found.make_core(mode, ctx.batch_size_for_model_fn)
 
         def model(features: Any, labels: Any) -> EstimatorSpec:
             labels = None if mode == ModeKeys.PREDICT else labels
@@ -85,10 +86,7 @@ def build(
             built, loss_weight = _build_steps(replicas, inputs, ctx)
     assert isinstance(setup.config, TPURunConfig)  # a TPUEstimator's
     config = system.session_run_config(setup.config)
-
-    def running() -> contextlib.AbstractContextManager[None]:
-        return system.running(core.configuration)
-
+    running = functools.partial(system.running, core.configuration)
     if mode != ModeKeys.TRAIN:
         hooks = [*inputs.hooks, *core.hooks()]
         return BuiltGraph(built, hooks, config, running, loss_weight=loss_weight)

@@ -13,7 +13,6 @@ import contextlib
 import contextvars
 import dataclasses
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -21,9 +20,9 @@ import tensorflow as tf
 from estimator_spec.core._tensorflow import cross_shard, graph_surgery, private
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.core.cores import activation_gradients
-from estimator_spec.core.cores.interface import LoopCore, distribute_values, replica_id
+from estimator_spec.core.cores.interface import EmbeddingCore, distribute_values, replica_id
 from estimator_spec.core.driver.batch_rows import pack_present
-from estimator_spec.core.driver.embeddings import HostEmbeddings, Model, PlainEmbeddings
+from estimator_spec.core.driver.embeddings import Model, PlainEmbeddings
 from estimator_spec.core.driver.replica_inputs import ReplicaBatch
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
 from tpu_columns import graphs
@@ -70,7 +69,7 @@ class ReplicatedModel:
     """
 
     strategy: Any
-    core: LoopCore
+    core: EmbeddingCore
     embeddings: PlainEmbeddings
     mode: str
     model: Callable[[Any, Any], EstimatorSpec]
@@ -99,7 +98,7 @@ class ReplicatedModel:
         loss = loss_weight = None
         if self.mode != ModeKeys.PREDICT:
             loss, loss_weight = mean_loss([output["loss"] for output in outputs], parts)
-        ops = self.core.finish(self.mode == ModeKeys.TRAIN)
+        ops = self.core.finish()
         return ReplicaStep(
             loss,
             loss_weight,
@@ -117,9 +116,7 @@ class ReplicatedModel:
         def build(given: Any) -> EstimatorSpec:
             return model(given, self._without_host_functions)
 
-        if isinstance(self.embeddings, HostEmbeddings):
-            return self.embeddings.build_on_cores(build, features, mode)
-        return self.embeddings.call_model(build, features, mode, exporting)
+        return self.embeddings.call_on_replica(build, features, mode)
 
     def _without_host_functions(self, result: Any) -> Any:
         """Removes the functions that run on the host, once for all replicas."""
@@ -154,7 +151,7 @@ class ReplicatedModel:
             body.as_default(),
             private.average_losses(self.strategy),
             activation_gradients.keeping_slots_local(),
-            _reduced_by_strategy(self.strategy),
+            cross_shard.reduced_by_strategy() if self.count > 1 else contextlib.nullcontext(),
         ):
             # A replica may be a new thread, which doesn't inherit this one's context variables.
             contexts += [contextvars.copy_context() for _ in values]
@@ -262,9 +259,3 @@ def _rows_that_count(tensor: Any, part: ReplicaBatch) -> Any:
     if part.weight is None:
         return tensor
     return tensor[: tf.where(part.weight > 0, tf.shape(tensor)[0], 0)]
-
-
-def _reduced_by_strategy(strategy: Any) -> AbstractContextManager[None]:
-    """Returns a context in which the strategy reduces gradients of `CrossShardOptimizer`s."""
-    several = strategy.num_replicas_in_sync > 1
-    return cross_shard.reduced_by_strategy() if several else contextlib.nullcontext()

@@ -130,7 +130,7 @@ def test_variables(engine, hosts):
     """Tables and slots have legacy names; several hosts hold shards of one variable."""
     devices = [f"/job:worker/task:{host}/device:CPU:0" for host in range(hosts)]
     core = tpu.TpuCore(spec(), engine, training=True, host_devices=devices)
-    assert core.finish(training=True) == []
+    assert core.finish() == []
     wanted = {name + slot for name in ("shared", "users") for slot in ("", "/Adagrad")}
     found = {v.op.name: v for v in tf1.global_variables() if v.op.name != "global_step"}
     if hosts == 1:
@@ -144,7 +144,7 @@ def test_variables(engine, hosts):
 
 def test_slots_of_an_evaluation_are_in_no_checkpoint(engine):
     """In evaluation slots are local variables, which a checkpoint may lack."""
-    tpu.TpuCore(spec(), engine, training=False).finish(training=False)
+    tpu.TpuCore(spec(), engine, training=False).finish()
     assert {v.op.name for v in tf1.global_variables()} == {"global_step", "shared", "users"}
     assert {v.op.name for v in tf1.local_variables()} == {"shared/Adagrad", "users/Adagrad"}
 
@@ -152,7 +152,7 @@ def test_slots_of_an_evaluation_are_in_no_checkpoint(engine):
 def test_tables_are_retrieved_if_they_may_have_changed(engine):
     """Tables are retrieved for a checkpoint only if a step ran since they were loaded."""
     core = tpu.TpuCore(spec(), engine, training=True)
-    core.finish(training=True)
+    core.finish()
     (load,), (retrieve,) = core.hooks(), core.listeners()
     ran = []
 
