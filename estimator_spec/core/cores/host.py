@@ -228,7 +228,7 @@ class HostCore(EmbeddingCore):
         ops = self._update_native(factor, rates)
         read_before = None
         if self._spec.pipeline_execution_with_tensor_core:
-            read_before = [table.gathered.rows for table in gathered if table.gathered is not None]
+            read_before = [table.gathered.rows for table in gathered]
         for table, gradient in zip(gathered, gradients, strict=True):
             if factor is not None:
                 gradient *= factor
@@ -277,7 +277,7 @@ class HostCore(EmbeddingCore):
         """
         assert self._gradients is not None  # only called in training
         tables = [table for table in self._tables.values() if table.gathered is not None]
-        rows = [table.gathered.trained_rows for table in tables if table.gathered is not None]
+        rows = [table.gathered.trained_rows for table in tables]
         captured = [
             (value, self._gradients.captured(use.key, use.replica))
             for table in tables

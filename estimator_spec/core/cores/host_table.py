@@ -34,7 +34,7 @@ class HostTable:
         variable: the rows; those of the whole stack in the first table of one.
         slots: the slot variables of a stack, by slot; None for a table without a stack.
         sharded: the rows on parameter servers, by positions in the shards; or None.
-        gathered: the rows of a step, where TensorFlow's ops look up; or None.
+        gathered: the `GatheredRows` of a step, where TensorFlow's ops look up; or None.
         combined: those combined to the activation of each use.
     """
 
@@ -48,7 +48,7 @@ class HostTable:
     variable: Any = None
     slots: dict[str, Any] | None = None
     sharded: ShardedTable | None = None
-    gathered: GatheredRows | None = None
+    gathered: Any = None
     combined: list[tuple[Enqueued, Any]] = dataclasses.field(default_factory=list)
 
     @property
@@ -172,9 +172,7 @@ class HostTable:
             read_before: None, or with pipelining what is read before the update: it is delayed to
                 the next step.
         """
-        gathered = self.gathered
-        assert gathered is not None
-        update = TableUpdate(gathered, gradient, rate, step)
+        update = TableUpdate(self.gathered, gradient, rate, step)
         with tf.name_scope(f"update_{op_name(self.key)}") as scope:
             # An id out of range may raise here first.
             self._record_site(scope)
@@ -190,7 +188,7 @@ class HostTable:
                 update = TableUpdate(held, gradient, rate, step)
                 return [host_updates.apply(update, slots, self.parameters, num_replicas)]
 
-            pending = [gathered.ids, gradient, rate, tf.convert_to_tensor(step)]
-            if gathered.turns is not None:
-                pending += [gathered.index, gathered.turns]
+            pending = [self.gathered.ids, gradient, rate, tf.convert_to_tensor(step)]
+            if self.gathered.turns is not None:
+                pending += [self.gathered.index, self.gathered.turns]
             return delayed_updates.delay(pending, apply, read_before)
