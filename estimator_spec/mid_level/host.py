@@ -248,8 +248,11 @@ class HostEmbedding(MidLevelCore):
             self._explain(ids)
             raise
         if kind.training:
-            held = self._held(self._looked_up, (place, kind, native), kind, native)
-            held.put([*kind.flatten(batch), *([rows] if native else [])])
+            if (place, kind, native) not in self._looked_up:
+                dtypes = [*kind.dtypes, *([tf.variant] * native)]
+                self._looked_up[place, kind, native] = HeldTensors(dtypes, _NO_LOOKUP)
+            tensors = [*kind.flatten(batch), *([rows] if native else [])]
+            self._looked_up[place, kind, native].put(tensors)
         self._dequeued[place] = kind, native
         found = []
         with tf.device(DEVICE):
@@ -296,11 +299,6 @@ class HostEmbedding(MidLevelCore):
             return replica, name
         others = [place for place in known if place[0] == replica]
         return others[-1] if others else (replica, name)
-
-    def _held(self, held: Any, key: Any, kind: _Kind, native: bool) -> HeldTensors:
-        if key not in held:
-            held[key] = HeldTensors([*kind.dtypes, *([tf.variant] * native)], _NO_LOOKUP)
-        return held[key]  # type: ignore[no-any-return]
 
     def _unflatten(self, kind: _Kind, tensors: Iterator[Any]) -> list[Entries]:
         return [entries for entries, _ in kind.unflatten(tensors, self.features)]
