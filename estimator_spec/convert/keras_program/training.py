@@ -264,14 +264,12 @@ def _compare_changes(
         yield changed(name, first, last, weight)
         seen.add(name)
         known.add(weight.path)
-    for slot in trained_values.find_slots(plan, model, end, found):
-        if not slot.sources or slot.target is None:
-            continue
+    for slot, target in trained_values.find_slots(plan, model, end, found):
         seen.update(slot.sources)
-        known.add(slot.target.path)
+        known.add(target.path)
         last = slot.read(end)
         first = slot.read(start) if set(slot.sources) <= start.variables.keys() else last * 0
-        yield changed(slot.sources[0], first, last, slot.target)
+        yield changed(slot.sources[0], first, last, target)
     steps = np.array(end.read_global_step()), np.asarray(model.optimizer.iterations, np.int64)
     yield compare_arrays(Stage.TRAINED_VALUES, "global_step", *steps, tolerances)
     # The numbers of an optimizer are scalars: the step, the rate and powers of its betas.

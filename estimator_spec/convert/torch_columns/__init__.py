@@ -8,12 +8,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_spec.convert.keras_columns import planned, program_files, trained_values
+from estimator_spec.convert.keras_columns import planned, program_files
 from estimator_spec.convert.keras_columns.plan import Difference, Origin
 from estimator_spec.convert.torch_columns import table_optimizers, written
-from estimator_spec.convert.torch_columns.table_groups import group_tables
-from estimator_spec.convert.torch_columns.translation import state_name
-from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
@@ -77,17 +74,13 @@ def to_torch(
     )
     if isinstance(source, EmbeddingConfigSpec):
         table_optimizers.add_optimizers(plan, source)
-    found = trained_values.find_variables(plan, checkpoint, variable_names)
-    with Checkpoint(checkpoint) as opened:
-        prefix = opened.prefix
     title = type(source).__name__ if hasattr(source, "canned_model") else "feature columns"
-    texts = written.program_texts(plan, title, written.shapes_of(prefix, found))
+    program = written.plan_program(plan, title, checkpoint, variable_names)
     for name in written.OF_THE_PROOF:
-        del texts[name]
+        del program.texts[name]
     os.makedirs(directory, exist_ok=True)
-    written.write_program(texts, plan, prefix, found, directory)
-    groups = group_tables(plan)
-    names = {state_name(variable, groups): name for variable, name in found.items()}
+    written.write_program(program, directory)
+    names = {program.names[variable]: name for variable, name in program.found.items()}
     return TorchConversion(tuple(plan.origins), tuple(plan.differences), names)
 
 

@@ -214,18 +214,17 @@ def _batch_functions(plan: ModelPlan) -> list[str]:
     return [*found, batch]
 
 
-def write_model(plan: ModelPlan, title: str, model: Translation) -> str:
+def write_model(model: Translation, title: str) -> str:
     """Returns the text of `model.py`.
 
     Args:
-        plan: the plan.
+        model: the layers of a plan.
         title: as for `write_reading`.
-        model: the plan's layers.
 
     Raises:
         ValueError: the schedule of an optimizer has no counterpart in PyTorch.
     """
-    width = WIDTH - 4
+    plan, width = model.plan, WIDTH - 4
     made = [statement(f"self.{name}", each, width) for name, each in model.modules.items()]
     init = function_text("__init__(self) -> None", "", ["super().__init__()", *made])
     calls = [statement(name, each, width) for name, each in model.statements]
