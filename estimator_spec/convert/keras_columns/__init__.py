@@ -2,15 +2,13 @@
 """Makes Keras 3 models of feature columns.
 
 `kinds` has the table of columns and layers. A `plan` says how the features are read
-(`preprocessing`) and which layers follow; `live` makes a model of it, and `source` a program.
+(`preprocessing`) and which layers follow; `source` writes a program of it, and `live` makes that
+a model.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import os
-import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,8 +22,8 @@ from estimator_spec.convert.keras_columns import (
     readings,
     trained_values,
 )
-from estimator_spec.convert.keras_columns import source as model_source
 from estimator_spec.convert.keras_columns.plan import Difference, ModelPlan, Origin
+from estimator_spec.convert.keras_columns.readings import Reading
 from estimator_spec.convert.optional_packages import load_extra
 
 
@@ -104,47 +102,29 @@ def to_keras(
     if embeddings not in distributed.EMBEDDINGS:
         names = " or ".join(map(repr, distributed.EMBEDDINGS))
         raise ValueError(f"embeddings must be {names}, got {embeddings!r}.")
-    if reading not in (readings.TENSORFLOW.name, readings.NUMPY.name):
+    if reading not in readings.BY_NAME:
         raise ValueError(f"reading must be 'tensorflow' or 'numpy', got {reading!r}.")
+    if reading == readings.NUMPY.name:
+        load_extra("farmhash", "without-tensorflow")
     plan = planned.plan_source(source, layer, units, sparse_combiner, embeddings)
     checkpoint = planned.checkpoint_of(source, checkpoint)
-    return _make(plan, checkpoint, variable_names, reading == readings.NUMPY.name)
+    return _make(plan, checkpoint, variable_names, readings.BY_NAME[reading])
 
 
 def _make(
-    plan: ModelPlan, checkpoint: Any, variable_names: Mapping[str, str] | None, by_numpy: bool
+    plan: ModelPlan, checkpoint: Any, variable_names: Mapping[str, str] | None, reading: Reading
 ) -> Any:
     found = {}
     if checkpoint is not None:
         found = trained_values.find_variables(plan, checkpoint, variable_names)
     # Random values would take the memory of the table twice more.
-    initializer = "uniform" if checkpoint is None else "zeros"
-    model = _by_numpy(plan, initializer) if by_numpy else live.build_model(plan, initializer)
+    model = live.build_model(plan, reading, "uniform" if checkpoint is None else "zeros")
     if checkpoint is not None:
         trained_values.load(model, checkpoint, found)
-    names = {variable.layer: name for variable, name in found.items()}
-    if plan.objectives:
-        if not by_numpy:
-            live.compile_model(plan, model)
-        if plan.optimizer is not None and checkpoint is not None:
+        if plan.objectives and plan.optimizer is not None:
             trained_values.load_slots(plan, model, checkpoint, found)
+    names = {variable.layer: name for variable, name in found.items()}
     model.conversion = KerasConversion(tuple(plan.origins), tuple(plan.differences), names)
-    return model
-
-
-def _by_numpy(plan: ModelPlan, initializer: str) -> Any:
-    """Returns the model of a program without TensorFlow, with its functions as attributes."""
-    load_extra("farmhash", "without-tensorflow")
-    module = types.ModuleType("without_tensorflow")
-    module.__file__ = os.path.abspath("model.py")
-    exec(model_source.write_model(plan, "this program", readings.NUMPY), vars(module))
-    has_tables = "initializer" in inspect.signature(module.build_model).parameters
-    model = module.build_model(initializer) if has_tables else module.build_model()
-    if plan.objectives:
-        module.compile_model(model, *([] if plan.optimizer is not None else [None]))
-    for name in ("preprocess", "training_batch", "with_classes"):
-        if hasattr(module, name):
-            setattr(model, name, getattr(module, name))
     return model
 
 

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 from typing import Any
 
-from estimator_spec.convert.keras_columns import optimizer_settings, program_parts
+from estimator_spec.convert.keras_columns import optimizer_settings
 from estimator_spec.convert.keras_columns.expressions import FunctionCall, call
 from estimator_spec.convert.keras_columns.optimizer_settings import OptimizerSettings, Unmovable
 from estimator_spec.convert.keras_columns.plan import ModelPlan
@@ -164,7 +164,7 @@ def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) ->
     rate = settings.rate()
     name = f"the optimizer of {part.scope}"
     if settings.rate_varies:
-        function = program_parts.given_rate(rate, f"{part.scope}_learning_rate", plan)
+        function = plan.named(plan.rates, f"{part.scope}_learning_rate", rate)
         rate = call("RateOfStep", function)
     own = [variable.layer for variable in plan.variables if variable.part == part.scope]
     shared = [layer for layer in own if plan.table_uses[layer] > 1]

@@ -47,3 +47,4 @@ class Reading:
 
 TENSORFLOW = Reading("tensorflow", (preprocessing,), "import tensorflow as tf", "tf.Tensor")
 NUMPY = Reading("numpy", (numpy_features, numpy_preprocessing), "import numpy as np", "np.ndarray")
+BY_NAME = {each.name: each for each in (TENSORFLOW, NUMPY)}

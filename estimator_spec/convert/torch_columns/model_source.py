@@ -11,7 +11,6 @@ from typing import Any
 from estimator_spec.convert.keras_columns import reading_source, serving_source
 from estimator_spec.convert.keras_columns.expressions import (
     FunctionCall,
-    Given,
     Merged,
     Name,
     call,
@@ -326,8 +325,7 @@ def _optimizer(expression: FunctionCall, parameters: Any) -> FunctionCall:
     if isinstance(rate, FunctionCall) and isinstance(rate.function, Name):
         name = rate.function.text.rpartition(".")[2]
         if name == "RateOfStep":
-            assert isinstance(rate.arguments[0], Given)
-            options["learning_rate"] = Name(rate.arguments[0].text)
+            options["learning_rate"] = rate.arguments[0]
         elif name in _SCHEDULES:
             named = dict(rate.named)
             first = named.pop("initial_learning_rate", None)
