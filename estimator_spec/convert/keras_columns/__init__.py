@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from estimator_spec.convert.keras_columns import (
     distributed,
-    keras_layers,
     live,
     planned,
     readings,
@@ -24,7 +23,7 @@ from estimator_spec.convert.keras_columns import (
 )
 from estimator_spec.convert.keras_columns.plan import Difference, ModelPlan, Origin
 from estimator_spec.convert.keras_columns.readings import Reading
-from estimator_spec.convert.optional_packages import load_extra
+from estimator_spec.convert.optional_packages import check_keras, load_extra
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +91,7 @@ def to_keras(
         RuntimeError: Keras has another backend than TensorFlow, or ops don't run eagerly.
         ValueError: a column can't move, two have the same name, or a vocabulary is missing.
     """
-    keras_layers.check_versions()
+    check_keras()
     if not tf.executing_eagerly():
         raise RuntimeError(
             "to_keras makes a Keras 3 model, which needs TensorFlow 2's behaviour: call it outside "

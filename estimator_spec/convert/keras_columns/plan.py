@@ -12,7 +12,7 @@ import keyword
 import re
 from typing import Any
 
-from estimator_spec.convert.keras_columns import keras_layers, readings
+from estimator_spec.convert.keras_columns import readings
 from estimator_spec.convert.keras_columns.expressions import DictItem, FunctionCall, Name, call
 from estimator_spec.heads.description import HeadDescription
 
@@ -22,7 +22,6 @@ FEATURES, LABELS = Name("features"), Name("labels")
 RESERVED = (
     *("features", "labels", "initializer", "keras", "keras_rs", "tf", "model", "outputs"),
     *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
-    *keras_layers.NAMES,
     *(
         "zeros",
         "inputs",
@@ -36,8 +35,8 @@ RESERVED = (
         "math",
         "Any",
     ),
-    *readings.TENSORFLOW.definitions(),
-    *readings.NUMPY.definitions(),
+    *readings.TENSORFLOW.names(),
+    *readings.NUMPY.names(),
     *("np", "re", "Callable", "Mapping", "NamedTuple", "Sequence", "farmhash", "FEATURES"),
     *("vocabulary_path", "numeric", "buckets", "categories", "crosses", "sequences"),
     *("torch", "nn", "functional", "layers", "self", "heads", "optimizers", "tensors"),

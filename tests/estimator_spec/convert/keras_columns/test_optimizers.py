@@ -15,6 +15,7 @@ from argument_table import MOVES, NO_EFFECT, OPTIMIZERS, REFUSED
 from estimator_spec.convert.keras_columns import optimizers
 from estimator_spec.convert.keras_columns.expressions import render
 from estimator_spec.convert.keras_columns.plan import ModelPlan
+from estimator_spec.convert.keras_columns.readings import TENSORFLOW
 from estimator_spec.convert.keras_columns.training_source import write_rate
 from estimator_spec.core.common.legacy_keras import keras_2
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
@@ -74,11 +75,9 @@ def planned(make):
 
 def check(keras, make):
     """Compares variables and slots after the same steps; returns those of the older optimizer."""
-    from estimator_spec.convert.keras_columns import keras_layers
-
     before, expected = train_old(make)
     plan = planned(make)
-    names = {"keras": keras, **keras_layers.definitions()}
+    names = {"keras": keras, **TENSORFLOW.keras_classes()}
     exec("\n".join(itertools.starmap(write_rate, plan.rates.items())), names)
     optimizer = eval(render(plan.optimizer), names)
     optimizer = type(optimizer).from_config(optimizer.get_config())

@@ -12,8 +12,9 @@ import estimator_spec
 import tpu_columns
 from column_strategies import Feature
 from estimator_spec.convert import to_keras
-from estimator_spec.convert.keras_columns import assembly, keras_layers, source
+from estimator_spec.convert.keras_columns import assembly, source
 from estimator_spec.convert.keras_columns.plan import ModelPlan
+from estimator_spec.convert.keras_columns.readings import TENSORFLOW
 from estimator_spec.convert.keras_program import written
 from estimator_spec.core.common.legacy_keras import keras_2
 
@@ -213,7 +214,7 @@ def test_the_origin_of_layers():
 
 def test_gradients_of_clipped_rows():
     """Rows of norm 0, of the largest norm and above have the gradients of TensorFlow's lookup."""
-    layer_class = keras_layers.definitions()["ClippedEmbedReduce"]
+    layer_class = TENSORFLOW.keras_classes()["ClippedEmbedReduce"]
     rows = tf.Variable([[0.0, 0.0], [0.6, 0.8], [3.0, 4.0], [0.1, 0.2]])
     ids, factors = tf.constant([[0, 1], [2, 3], [2, 1]]), tf.constant([[1.0], [2.0], [3.0]])
     layer = layer_class(4, 2, combiner="sum", max_norm=1.0)
