@@ -8,7 +8,6 @@ a model.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,24 +20,18 @@ from estimator_spec.convert.keras_columns import (
     readings,
     trained_values,
 )
-from estimator_spec.convert.keras_columns.plan import Difference, ModelPlan, Origin
+from estimator_spec.convert.keras_columns.plan import (
+    ColumnConversion,
+    Difference,
+    ModelPlan,
+    Origin,
+)
 from estimator_spec.convert.keras_columns.readings import Reading
 from estimator_spec.convert.optional_packages import check_keras, load_extra
 
 
-@dataclasses.dataclass(frozen=True)
-class KerasConversion:
-    """Record of a conversion of feature columns to a Keras model.
-
-    Attributes:
-        origins: how each column became layers.
-        differences: what isn't equal.
-        variables: names of the checkpoint's variables by name of the layer.
-    """
-
-    origins: tuple[Origin, ...]
-    differences: tuple[Difference, ...]
-    variables: dict[str, str]
+class KerasConversion(ColumnConversion):
+    """Record of a conversion to a Keras model; variables by name of the layer."""
 
 
 def to_keras(

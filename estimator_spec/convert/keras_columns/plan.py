@@ -127,6 +127,21 @@ class Origin:
 
 
 @dataclasses.dataclass(frozen=True)
+class ColumnConversion:
+    """Record of a conversion of feature columns.
+
+    Attributes:
+        origins: how each column became layers.
+        differences: what isn't equal.
+        variables: names of the checkpoint's variables by those of the result.
+    """
+
+    origins: tuple[Origin, ...]
+    differences: tuple[Difference, ...]
+    variables: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
 class Objective:
     """Labels, weights and outputs of one head, for its losses and metrics.
 

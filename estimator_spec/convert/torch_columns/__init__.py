@@ -3,30 +3,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from estimator_spec.convert.keras_columns import planned, program_files
-from estimator_spec.convert.keras_columns.plan import Difference, Origin
+from estimator_spec.convert.keras_columns.plan import ColumnConversion
 from estimator_spec.convert.torch_columns import table_optimizers, written
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 
-@dataclasses.dataclass(frozen=True)
-class TorchConversion:
-    """Record of a conversion of feature columns to a program of PyTorch.
-
-    Attributes:
-        origins: how each column became layers.
-        differences: what isn't equal.
-        variables: names of the checkpoint's variables by name in the model's state.
-    """
-
-    origins: tuple[Origin, ...]
-    differences: tuple[Difference, ...]
-    variables: dict[str, str]
+class TorchConversion(ColumnConversion):
+    """Record of a conversion to a program of PyTorch; variables by name in the model's state."""
 
 
 def to_torch(
