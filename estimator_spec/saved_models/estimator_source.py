@@ -11,12 +11,13 @@ import tensorflow as tf
 
 from estimator_spec.canned import input_layer
 from estimator_spec.convert.keras_columns.expressions import Name, call, render
+from estimator_spec.convert.keras_columns.serving_source import example_feature
 from estimator_spec.heads.feature_columns import scope_name
 from estimator_spec.saved_models.column_source import ColumnWriter, table_of
 from estimator_spec.saved_models.columns import RecoveredColumn
-from estimator_spec.saved_models.graph import UnknownPartError
+from estimator_spec.saved_models.graph import GraphFeature, UnknownPartError
 from estimator_spec.saved_models.recovery import RecoveredModel
-from estimator_spec.saved_models.text import NOT_STORED, feature_source
+from estimator_spec.saved_models.text import NOT_STORED
 from tpu_columns import tables
 
 _PROGRAM = '''\
@@ -192,23 +193,20 @@ def _expressions(writer: ColumnWriter, columns: Sequence[RecoveredColumn]) -> li
 
 def _features(model: RecoveredModel) -> dict[str, Any]:
     """Returns how tf.Examples are parsed: as in the SavedModel, or as the columns say."""
-    if model.parsing_spec:
-        return {key: feature_source(each) for key, each in model.parsed_features.items()}
-    found = {}
-    for key, feature in sorted(model.features.items()):
-        if feature.is_sparse or feature.shape is None or feature.dtype == tf.string:
-            found[key] = call("tf.io.VarLenFeature", Name(f"tf.{_stored(feature.dtype)}"))
-        else:
-            shape = list(feature.shape or (1,))
-            found[key] = call("tf.io.FixedLenFeature", shape, Name(f"tf.{_stored(feature.dtype)}"))
-    return found
+    spec = model.parsing_spec
+    if not spec:
+        spec = {key: _parsed(each) for key, each in sorted(model.features.items())}
+    return {key: example_feature(each) for key, each in spec.items()}
 
 
-def _stored(dtype: Any) -> str:
-    """Returns the dtype that a tf.Example has values of a dtype in."""
-    if dtype == tf.string:
-        return "string"
-    return "int64" if dtype.is_integer else "float32"
+def _parsed(feature: GraphFeature) -> Any:
+    """Returns how a feature that the graph doesn't parse may be stored in a tf.Example."""
+    if feature.dtype == tf.string:
+        return tf.io.VarLenFeature(tf.string)
+    dtype = tf.int64 if feature.dtype.is_integer else tf.float32
+    if feature.is_sparse or feature.shape is None:
+        return tf.io.VarLenFeature(dtype)
+    return tf.io.FixedLenFeature(feature.shape or (1,), dtype)
 
 
 def _label(model: RecoveredModel) -> Any:

@@ -175,11 +175,12 @@ class Translation:
             return f"{self.groups[variable.layer].name}.{variable.layer}"
         return f"{module_name(variable.layer)}.{_ATTRIBUTES[variable.attribute]}"
 
-    def module(self, name: str, expression: FunctionCall) -> Name:
-        """Adds a module; returns its name."""
-        found = module_name(name)
-        self.modules[found] = expression
-        return Name(f"self.{found}")
+    def call_module(self, made: FunctionCall, called: FunctionCall, module: FunctionCall) -> Any:
+        """Adds the module of a layer; returns the expression of its call."""
+        number = sum(name.startswith("dropout_") for name in self.modules)
+        name = module_name(made.named.get("name", f"dropout_{number}"))
+        self.modules[name] = module
+        return FunctionCall(Name(f"self.{name}"), (self.tensor(called.arguments[0]),))
 
 
 def _sizes(ends: list[int], shapes: Mapping[tuple[str, str], tuple[int, ...]]) -> list[int]:
@@ -193,11 +194,9 @@ _LOGITS = ("logits_layer", "linear_bias", "baseline")
 
 
 def _dense(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
-    layer = made.named["name"]
-    inputs, units = model.shapes[layer, "kernel"]
+    inputs, units = model.shapes[made.named["name"], "kernel"]
     options = {} if made.named.get("use_bias", True) else {"bias": False}
-    module = model.module(layer, call("nn.Linear", inputs, units, **options))
-    outputs = FunctionCall(module, (model.tensor(called.arguments[0]),))
+    outputs = model.call_module(made, called, call("nn.Linear", inputs, units, **options))
     activation = made.named.get("activation")
     if activation is None:
         return outputs
@@ -212,23 +211,18 @@ def _dense(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
 
 
 def _batch_norm(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
-    layer = made.named["name"]
-    (size,) = model.shapes[layer, "gamma"]
-    momentum, epsilon = made.named["momentum"], made.named["epsilon"]
-    module = model.module(layer, call("layers.BatchNorm", size, momentum, epsilon))
-    return FunctionCall(module, (model.tensor(called.arguments[0]),))
+    (size,) = model.shapes[made.named["name"], "gamma"]
+    arguments = (size, made.named["momentum"], made.named["epsilon"])
+    return model.call_module(made, called, call("layers.BatchNorm", *arguments))
 
 
 def _dropout(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
-    number = sum(name.startswith("dropout_") for name in model.modules)
-    module = model.module(f"dropout_{number}", call("nn.Dropout", *made.arguments))
-    return FunctionCall(module, (model.tensor(called.arguments[0]),))
+    return model.call_module(made, called, call("nn.Dropout", *made.arguments))
 
 
 def _bias(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
-    layer = made.named["name"]
-    module = model.module(layer, call("layers.Bias", *model.shapes[layer, "bias"]))
-    return FunctionCall(module, (model.tensor(called.arguments[0]),))
+    shape = model.shapes[made.named["name"], "bias"]
+    return model.call_module(made, called, call("layers.Bias", *shape))
 
 
 def _encoding(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
