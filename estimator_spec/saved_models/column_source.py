@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
 from estimator_spec.convert.keras_columns.kind import class_name, unknown_column
+from estimator_spec.saved_models.columns import RecoveredColumn
 
 _V1 = "tf.compat.v1.feature_column"
 _ALWAYS = object()  # the default of an option that is always written
@@ -93,6 +94,19 @@ class ColumnWriter:
         changed = [name for name, value in made.options.items() if getattr(column, name) != value]
         named = {name: self._argument(column, name) for name in changed}
         return call(f"fc.{made.function}", *needed, **named)
+
+    def expressions(
+        self, columns: Iterable[RecoveredColumn]
+    ) -> Iterator[tuple[RecoveredColumn, FunctionCall]]:
+        """Yields the calls that make columns; one, with the first column, for a shared table."""
+        groups: dict[Any, list[RecoveredColumn]] = {}
+        for place, found in enumerate(columns):
+            table = table_of(found.column)
+            groups.setdefault(place if table is None else table, []).append(found)
+        for table, group in groups.items():
+            made = [each.column for each in group]
+            is_shared = isinstance(table, str)
+            yield group[0], self.shared(made) if is_shared else self.expression(made[0])
 
     def _argument(self, column: Any, name: str) -> Any:
         value = getattr(column, name)

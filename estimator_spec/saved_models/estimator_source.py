@@ -177,17 +177,11 @@ def _arguments(model: RecoveredModel, columns: Mapping[str, Any]) -> dict[str, A
 
 def _expressions(writer: ColumnWriter, columns: Sequence[RecoveredColumn]) -> list[Any]:
     """Returns the source of columns; those of a shared table come from one call."""
-    groups: dict[Any, list[Any]] = {}
-    for place, found in enumerate(columns):
-        table = table_of(found.column)
-        groups.setdefault(place if table is None else table, []).append(found.column)
     made: list[Any] = []
-    for key, group in groups.items():
-        if isinstance(key, int):
-            made.append(writer.expression(group[0]))
-        else:
-            shared = render(writer.shared(group), 3, 1, 1, _WIDTH)
-            made.append(Name(f"*{shared}"))
+    for found, expression in writer.expressions(columns):
+        is_shared = table_of(found.column) is not None
+        shared = f"*{render(expression, 3, 1, 1, _WIDTH)}"
+        made.append(Name(shared) if is_shared else expression)
     return made
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_spec.convert.keras_columns.expressions import call, render
 from estimator_spec.convert.keras_columns.serving_source import example_feature
 from estimator_spec.core.common.terminal import format_table
-from estimator_spec.saved_models.column_source import ColumnWriter, table_of
+from estimator_spec.saved_models.column_source import ColumnWriter
 from estimator_spec.saved_models.columns import RecoveredColumn
 from estimator_spec.saved_models.graph import GraphSignature, StoredTensor
 from estimator_spec.saved_models.recovery import RecoveredModel
@@ -89,16 +89,8 @@ def variable_rows(model: RecoveredModel) -> list[tuple[str, str, str]]:
 
 def column_lines(columns: Sequence[RecoveredColumn]) -> Iterator[str]:
     """Yields the source text of columns; those of a shared table have one line."""
-    groups: dict[Any, list[RecoveredColumn]] = {}
-    for found in columns:
-        table = table_of(found.column)
-        groups.setdefault(found.tensor if table is None else (table,), []).append(found)
-    writer = ColumnWriter()
-    for group in groups.values():
-        made = [each.column for each in group]
-        is_shared = table_of(made[0]) is not None
-        expression = writer.shared(made) if is_shared else writer.expression(made[0])
-        text, variable = render(expression, width=10**6), group[0].variable
+    for found, expression in ColumnWriter().expressions(columns):
+        text, variable = render(expression, width=10**6), found.variable
         yield text if variable is None else f"{text}  # {variable}"
 
 

@@ -63,14 +63,11 @@ def plan_model(
     Raises:
         ValueError: something has no counterpart.
     """
-    of_spec = use.spec is not None and use.spec.feature_columns is not None
-    source: Any = use.spec if of_spec else list(use.columns)
     title = f"the feature columns of {program}"
     if use.model is not None:
-        source, title = use.estimator, f"{program}'s {type(use.estimator).__name__}"
+        title = f"{program}'s {type(use.estimator).__name__}"
     words = program_files.INLINE_WORDS
-    plan = planned.plan_source(source, None, 1, "sum", embeddings, words)
-    return plan, title
+    return planned.plan_source(use.source, None, 1, "sum", embeddings, words), title
 
 
 def plan_program(

@@ -9,8 +9,7 @@ from typing import Any
 
 from estimator_spec.convert.keras_columns import planned, program_files
 from estimator_spec.convert.keras_columns.plan import ColumnConversion
-from estimator_spec.convert.torch_columns import table_optimizers, written
-from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.convert.torch_columns import written
 
 
 class TorchConversion(ColumnConversion):
@@ -60,10 +59,8 @@ def to_torch(
     plan = planned.plan_source(
         source, layer, units, sparse_combiner, inline_words=program_files.INLINE_WORDS
     )
-    if isinstance(source, EmbeddingConfigSpec):
-        table_optimizers.add_optimizers(plan, source)
     title = type(source).__name__ if hasattr(source, "canned_model") else "feature columns"
-    program = written.plan_program(plan, title, checkpoint, variable_names)
+    program = written.plan_program(source, plan, title, checkpoint, variable_names)
     for name in written.OF_THE_PROOF:
         del program.texts[name]
     os.makedirs(directory, exist_ok=True)

@@ -12,10 +12,11 @@ import numpy as np
 
 from estimator_spec.convert.keras_columns import program_files, trained_values
 from estimator_spec.convert.keras_columns.plan import ModelPlan, ModelVariable
-from estimator_spec.convert.torch_columns import model_source
+from estimator_spec.convert.torch_columns import model_source, table_optimizers
 from estimator_spec.convert.torch_columns.files import tensors
 from estimator_spec.convert.torch_columns.translation import Translation
 from estimator_spec.core.checkpoints.bundle import Checkpoint
+from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
 
 # What compares with an estimator's recorded outputs.
 OF_THE_PROOF = ("check.py", "recorded.py")
@@ -44,11 +45,16 @@ class TorchProgram(NamedTuple):
 
 
 def plan_program(
-    plan: ModelPlan, title: str, checkpoint: Any, given: Mapping[str, str] | None = None
+    source: Any,
+    plan: ModelPlan,
+    title: str,
+    checkpoint: Any,
+    given: Mapping[str, str] | None = None,
 ) -> TorchProgram:
     """Returns the program of a plan; writes nothing.
 
     Args:
+        source: what was planned; a specification's tables get its optimizers.
         plan: the plan. Its origins and differences become those of PyTorch.
         title: what it is a model of, such as "census.py's LinearClassifier".
         checkpoint: prefix of the checkpoint, or a directory, whose latest one is taken.
@@ -58,6 +64,8 @@ def plan_program(
         CheckpointError: the checkpoint is missing or damaged, or that of another model.
         ValueError: something of the model has no counterpart in PyTorch, or no source.
     """
+    if isinstance(source, EmbeddingConfigSpec):
+        table_optimizers.add_optimizers(plan, source)
     found = trained_values.find_variables(plan, checkpoint, given)
     with Checkpoint(checkpoint) as opened:
         shapes = {each: tuple(opened.variables[name].shape) for each, name in found.items()}

@@ -16,7 +16,7 @@ from estimator_spec.convert.keras_columns.readings import NUMPY
 from estimator_spec.convert.keras_program import command, report
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.written import WrittenProgram, plan_model
-from estimator_spec.convert.torch_columns import table_optimizers, written
+from estimator_spec.convert.torch_columns import written
 from estimator_spec.convert.torch_program import checking, recorded_proof
 from estimator_spec.core.common import own_files
 
@@ -116,9 +116,7 @@ def plan_program(use: EstimatorUse, checkpoint: str, program: str) -> written.To
     Arguments and errors are those of `keras_program.written.plan_program`.
     """
     plan, title = plan_model(use, program)
-    if use.model is None and use.spec is not None and use.spec.feature_columns is not None:
-        table_optimizers.add_optimizers(plan, use.spec)
-    return written.plan_program(plan, title, checkpoint)
+    return written.plan_program(use.source, plan, title, checkpoint)
 
 
 def _how(use: EstimatorUse, sources: WrittenProgram) -> list[str]:
