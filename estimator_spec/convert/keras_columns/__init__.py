@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes Keras 3 models of feature columns.
 
-`kinds` has the table of columns and layers. A `plan` says how the features are read
-(`preprocessing`) and which layers follow; `source` writes a program of it, and `live` makes that
-a model.
+`categorical` and `dense` have the tables of columns and layers. A `plan` says how the features are
+read (`preprocessing`) and which layers follow; `source` writes a program of it, and `live` runs
+that as a model.
 """
 
 from __future__ import annotations

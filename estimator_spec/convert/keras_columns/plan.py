@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model to be made of feature columns: how features are read, and the layers that follow.
 
-`kinds` fills a plan; `source` writes a program of it, and `live` runs that as a model.
+`planned` fills a plan; `source` writes a program of it, and `live` runs that as a model.
 """
 
 from __future__ import annotations
