@@ -83,8 +83,8 @@ def _defined(node: ast.stmt) -> str | None:
 
 def _run(plan: ModelPlan, reading: Reading) -> types.ModuleType:
     given = dict(plan.words)
-    if reading == TENSORFLOW:  # the functions of the program needn't have a source
-        given |= plan.functions | plan.losses
+    if reading == TENSORFLOW:  # functions of the estimator's program needn't have a source
+        given |= reading.keras_classes() | plan.functions | plan.losses
         plan = dataclasses.replace(plan, functions={}, losses={})
     text = source.write_model(plan, "this program", reading)
     # As for functions of an interpreter's prompt: AutoGraph finds sources by the file's name.

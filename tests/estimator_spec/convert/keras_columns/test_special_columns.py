@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -268,3 +271,16 @@ def test_a_long_vocabulary_of_any_words(word, tmp_path):
     given = tf.sparse.from_dense([[1, 0], [1, 0]]).with_values(tf.constant([word, "word 3"]))
     found = module.build_model()(module.preprocess({"a": given}))
     assert np.argmax(found, axis=-1).tolist() == [30, 3]
+
+
+def test_long_vocabularies_and_functions_without_a_source():
+    """A model, unlike a program, takes them as they are; AutoGraph finds the rest of its source."""
+    words = fc.categorical_column_with_vocabulary_list("word", [f"word {n}" for n in range(50)])
+    added = functools.partial(lambda a, x: x + a, tf.constant(2.0))
+    columns = [fc.indicator_column(words), fc.numeric_column("x", normalizer_fn=added)]
+    model = to_keras(columns)
+    features = {"word": tf.constant([["word 49"]]), "x": tf.constant([[1.0]])}
+    (found,) = tf.data.Dataset.from_tensors(features).map(model.preprocess)
+    assert found["word_ids"].numpy().tolist() == [[49]]
+    assert found["x"].numpy().tolist() == [[3.0]]
+    assert "def preprocess" in inspect.getsource(model._program.preprocess)
