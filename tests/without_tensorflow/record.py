@@ -29,6 +29,7 @@ from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
 from estimator_spec.convert.keras_program import batches, proof, written  # noqa: E402
 from estimator_spec.convert.keras_program.first_use import EstimatorUse  # noqa: E402
 from estimator_spec.convert.keras_program.recording import ProofRecording  # noqa: E402
+from estimator_spec.convert.torch_columns import written as torch_written  # noqa: E402
 from estimator_spec.convert.torch_program import target  # noqa: E402
 from estimator_spec.core.user_functions.model_spec import ModeKeys  # noqa: E402
 from test_random_models import models, tensors_of  # noqa: E402
@@ -51,8 +52,8 @@ def record(directory: Path, name: str, estimator: Any, input_fn: Callable[[], An
     recording = ProofRecording()
     result = proof.compare(use, program, [*found, edges], [], found, recording=recording)
     (of_keras / "check.npz").write_bytes(recording.to_bytes())
-    plain = target.plan_program(use, estimator.model_dir, name, "")
-    target.write_program(plain, str(of_torch))
+    plain = target.plan_program(use, estimator.model_dir, name)
+    torch_written.write_program(plain, str(of_torch))
     recording.stated.clear()  # of Keras
     (of_torch / "check.npz").write_bytes(recording.to_bytes())
     print(f"{name}: {result.headline}")
