@@ -12,8 +12,8 @@ from estimator_spec.heads import classes, inputs, losses
 from estimator_spec.heads.base import Head
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.keys import MetricKeys, PredictionKeys
-from estimator_spec.heads.metrics import MetricFactory, broadcast_weights
-from estimator_spec.heads.single import Losses, SingleHead, check_keys
+from estimator_spec.heads.metrics import HeadMetric
+from estimator_spec.heads.single import SingleHead, check_keys
 
 
 class MultiClassHead(SingleHead):
@@ -105,17 +105,9 @@ class MultiClassHead(SingleHead):
         """Returns an output of Classify requests under the default name and its own."""
         return classes.classify_outputs(predictions, self._n_classes, self._label_vocabulary)
 
-    def add_metrics(self, factory: MetricFactory) -> None:
-        """Adds the accuracy."""
-        factory.add("Accuracy", MetricKeys.ACCURACY)
-
-    def update_prediction_metrics(
-        self, metric: Callable[[str], Any], logits: Any, batch: Losses
-    ) -> None:
-        """Updates the accuracy."""
-        weights = broadcast_weights(batch.labels, batch.weights)
-        ids = self.predictions(logits, [PredictionKeys.CLASS_IDS])[PredictionKeys.CLASS_IDS]
-        metric(MetricKeys.ACCURACY).update_state(batch.labels, ids, sample_weight=weights)
+    def metric_rows(self) -> list[HeadMetric]:
+        """Returns the accuracy."""
+        return [HeadMetric(MetricKeys.ACCURACY, "Accuracy", PredictionKeys.CLASS_IDS)]
 
 
 def binary_or_multi_class_head(

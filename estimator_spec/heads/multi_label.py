@@ -11,7 +11,8 @@ import tensorflow as tf
 from estimator_spec.heads import classes, inputs, losses, metrics
 from estimator_spec.heads.binary_class import check_thresholds
 from estimator_spec.heads.keys import MetricKeys, PredictionKeys
-from estimator_spec.heads.single import Losses, SingleHead, check_keys
+from estimator_spec.heads.metrics import HeadMetric
+from estimator_spec.heads.single import SingleHead, check_keys
 
 
 class MultiLabelHead(SingleHead):
@@ -150,14 +151,16 @@ class MultiLabelHead(SingleHead):
         """Returns an output of Classify requests under the default name and its own."""
         return classes.classify_outputs(predictions, self._n_classes, self._label_vocabulary)
 
-    def add_metrics(self, factory: metrics.MetricFactory) -> None:
-        """Adds the metrics of the class docstring."""
-        factory.add_areas(MetricKeys.AUC, MetricKeys.AUC_PR)
-        factory.add_thresholds(self.thresholds)
+    def metric_rows(self) -> list[HeadMetric]:
+        """Returns the metrics of the class docstring."""
+        of = PredictionKeys.PROBABILITIES
+        rows = metrics.areas(of, MetricKeys.AUC, MetricKeys.AUC_PR)
+        rows += metrics.at_thresholds(self.thresholds, of)
         for class_id in self.classes_with_metrics:
-            probability, *areas = self.class_metric_keys(class_id)
-            factory.add_means(probability)
-            factory.add_areas(*areas)
+            probability, roc, pr = self.class_metric_keys(class_id)
+            rows.append(HeadMetric(probability, "Mean", of, class_id=class_id))
+            rows += metrics.areas(of, roc, pr, class_id)
+        return rows
 
     def class_metric_keys(self, class_id: int) -> tuple[str, str, str]:
         """Returns the names of a class' metrics: mean probability, and areas under two curves."""
@@ -173,26 +176,6 @@ class MultiLabelHead(SingleHead):
             MetricKeys.AUC_AT_NAME % label,
             MetricKeys.AUC_PR_AT_NAME % label,
         )
-
-    def update_prediction_metrics(
-        self, metric: Callable[[str], Any], logits: Any, batch: Losses
-    ) -> None:
-        """Updates the metrics of the class docstring."""
-        predictions = self.predictions(logits, [PredictionKeys.PROBABILITIES])
-        probabilities = predictions[PredictionKeys.PROBABILITIES]
-        weights = metrics.broadcast_weights(batch.labels, batch.weights)
-        metrics.update_areas_and_thresholds(
-            metric, batch.labels, probabilities, weights, self.thresholds
-        )
-        for class_id in self.classes_with_metrics:
-            probability, auc, auc_pr = self.class_metric_keys(class_id)
-            labels, values, shares = (
-                tensor[..., class_id : class_id + 1]
-                for tensor in (batch.labels, probabilities, weights)
-            )
-            metrics.update_mean(metric(probability), values, shares)
-            for key in (auc, auc_pr):
-                metric(key).update_state(labels, values, sample_weight=shares)
 
 
 def class_metric_ids(
