@@ -13,7 +13,7 @@ from estimator_spec.core.export.export_outputs import RegressionOutput
 from estimator_spec.heads import classes, inputs, losses, metrics
 from estimator_spec.heads.keys import REGRESS_SIGNATURE, MetricKeys, PredictionKeys
 from estimator_spec.heads.metrics import HeadMetric
-from estimator_spec.heads.single import SingleHead, check_keys
+from estimator_spec.heads.single import SingleHead, make_chosen
 from tpu_columns.checks import check_rule
 
 
@@ -107,17 +107,15 @@ class BinaryClassHead(SingleHead):
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns logits, probability of class 1, probabilities of both classes, and classes."""
-        check_keys(keys, self.prediction_keys)
-        predictions: dict[str, Any] = {}
-        if PredictionKeys.LOGITS in keys:
-            predictions[PredictionKeys.LOGITS] = logits
-        if PredictionKeys.LOGISTIC in keys:
-            predictions[PredictionKeys.LOGISTIC] = tf.sigmoid(logits, name="logistic")
         both = tf.concat([tf.zeros_like(logits), logits], -1, name="two_class_logits")
-        if PredictionKeys.PROBABILITIES in keys:
-            predictions[PredictionKeys.PROBABILITIES] = tf.nn.softmax(both, name="probabilities")
         ids = tf.expand_dims(tf.argmax(both, -1, name="class_ids"), -1)
-        return predictions | classes.class_predictions(ids, logits, 2, self._label_vocabulary, keys)
+        predictions = {
+            PredictionKeys.LOGITS: lambda: logits,
+            PredictionKeys.LOGISTIC: lambda: tf.sigmoid(logits, name="logistic"),
+            PredictionKeys.PROBABILITIES: lambda: tf.nn.softmax(both, name="probabilities"),
+            **classes.class_predictions(ids, logits, 2, self._label_vocabulary),
+        }
+        return make_chosen(predictions, keys)
 
     def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns outputs of Classify requests (the default) and of Regress requests."""

@@ -13,7 +13,7 @@ from estimator_spec.heads.base import Head
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.keys import MetricKeys, PredictionKeys
 from estimator_spec.heads.metrics import HeadMetric
-from estimator_spec.heads.single import SingleHead, check_keys
+from estimator_spec.heads.single import SingleHead, make_chosen
 
 
 class MultiClassHead(SingleHead):
@@ -90,16 +90,13 @@ class MultiClassHead(SingleHead):
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns logits, probabilities and classes."""
-        check_keys(keys, self.prediction_keys)
-        predictions: dict[str, Any] = {}
-        if PredictionKeys.LOGITS in keys:
-            predictions[PredictionKeys.LOGITS] = logits
-        if PredictionKeys.PROBABILITIES in keys:
-            predictions[PredictionKeys.PROBABILITIES] = tf.nn.softmax(logits, name="probabilities")
         ids = tf.expand_dims(tf.argmax(logits, -1, name="class_ids"), -1)
-        return predictions | classes.class_predictions(
-            ids, logits, self._n_classes, self._label_vocabulary, keys
-        )
+        predictions = {
+            PredictionKeys.LOGITS: lambda: logits,
+            PredictionKeys.PROBABILITIES: lambda: tf.nn.softmax(logits, name="probabilities"),
+            **classes.class_predictions(ids, logits, self._n_classes, self._label_vocabulary),
+        }
+        return make_chosen(predictions, keys)
 
     def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns an output of Classify requests under the default name and its own."""

@@ -12,7 +12,7 @@ from estimator_spec.heads import classes, inputs, losses, metrics
 from estimator_spec.heads.binary_class import check_thresholds
 from estimator_spec.heads.keys import MetricKeys, PredictionKeys
 from estimator_spec.heads.metrics import HeadMetric
-from estimator_spec.heads.single import SingleHead, check_keys
+from estimator_spec.heads.single import SingleHead, make_chosen
 
 
 class MultiLabelHead(SingleHead):
@@ -136,16 +136,17 @@ class MultiLabelHead(SingleHead):
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns logits and probabilities of all classes."""
-        check_keys(keys, self.prediction_keys)
-        predictions: dict[str, Any] = {}
-        if PredictionKeys.LOGITS in keys:
-            predictions[PredictionKeys.LOGITS] = logits
-        if PredictionKeys.PROBABILITIES in keys:
-            predictions[PredictionKeys.PROBABILITIES] = tf.sigmoid(logits, name="probabilities")
-        if PredictionKeys.CLASSES in keys:
+
+        def all_classes() -> Any:
             names = classes.class_strings(self._n_classes, self._label_vocabulary)
-            predictions[PredictionKeys.CLASSES] = classes.repeated_for_each_example(names, logits)
-        return predictions
+            return classes.repeated_for_each_example(names, logits)
+
+        predictions = {
+            PredictionKeys.LOGITS: lambda: logits,
+            PredictionKeys.PROBABILITIES: lambda: tf.sigmoid(logits, name="probabilities"),
+            PredictionKeys.CLASSES: all_classes,
+        }
+        return make_chosen(predictions, keys)
 
     def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns an output of Classify requests under the default name and its own."""

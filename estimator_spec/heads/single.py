@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -305,11 +305,22 @@ def add_loss_summaries(
                 tf1.summary.scalar(with_head_name(key, head_name), value)
 
 
-def check_keys(keys: Iterable[str], known: Sequence[str]) -> None:
-    """Checks that names of predictions are known, or raises a ValueError."""
+def make_chosen(
+    predictions: Mapping[str, Callable[[], Any]], keys: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the predictions with some names.
+
+    Args:
+        predictions: functions that make the predictions, by name.
+        keys: the names.
+
+    Raises:
+        ValueError: there is no prediction of a name.
+    """
     for key in keys:
-        if key not in known:
+        if key not in predictions:
             raise ValueError(
                 f"Prediction key must be in PredictionKeys, given: {key}. "
-                f"Valid prediction keys include {list(known)}."
+                f"Valid prediction keys include {list(predictions)}."
             )
+    return {key: make() for key, make in predictions.items() if key in keys}
