@@ -4,20 +4,16 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from estimator_spec.legacy import program_api
 from estimator_spec.legacy.migrate import unfollowed
 from estimator_spec.legacy.migrate.program import (
     METHODS,
-    NO_LITERAL,
     ROOTS,
-    Argument,
     Binding,
     BoundUse,
     FollowedCall,
@@ -332,21 +328,7 @@ class _Maker:
                 continue
             start, end = self._places.span(node)
             line_of = self._places.span(node.func)[1] - len(method)
-            arguments = tuple(self._arguments(node))
-            yield FollowedCall(use, method, start, end, line_of, arguments, node)
-
-    def _arguments(self, node: ast.Call) -> Iterator[Argument]:
-        given: list[tuple[str | None, ast.expr]] = []
-        for argument in node.args:
-            is_list = isinstance(argument, ast.Starred)
-            given.append(("*", argument.value) if is_list else (None, argument))  # type: ignore[attr-defined]
-        given += [(keyword.arg or "**", keyword.value) for keyword in node.keywords]
-        for keyword, value in sorted(given, key=lambda each: self._places.span(each[1])):
-            literal: Any = NO_LITERAL
-            # Another expression raises one of these.
-            with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError):
-                literal = ast.literal_eval(value)
-            yield Argument(keyword, *self._places.span(value), literal)
+            yield FollowedCall(use, method, start, end, line_of, node)
 
     # The whole module.
 
