@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 
 from estimator_spec.legacy import program_api
@@ -128,7 +127,7 @@ class _Maker:
         block, siblings, at = self._blocks[node]
         before = self._source[self._source.rfind("\n", 0, start) + 1 : start]
         is_alone = not before.strip() and not any(
-            self._share_a_line(*pair)
+            self._places.share_a_line(*pair)
             for pair in itertools.pairwise(siblings[max(at - 1, 0) : at + 2])
         )
         indent = "" if before.strip() else before
@@ -136,11 +135,6 @@ class _Maker:
         self._statements.append(Statement(start, end, indent, is_alone, block, block_size))
         self._of_statement[node] = len(self._statements) - 1
         return len(self._statements) - 1
-
-    def _share_a_line(self, first: ast.stmt, second: ast.stmt) -> bool:
-        """Returns whether a semicolon is between two statements, which a backslash may follow."""
-        between = self._source[self._places.span(first)[1] : self._places.statement(second)]
-        return "\n" not in re.sub(r"\\\r?\n", "", between)
 
     def _bind(self, definition: Definition) -> list[int]:
         """Adds the bindings of what a statement binds; returns their indices."""

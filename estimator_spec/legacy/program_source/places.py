@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 _PLACED = (ast.stmt, ast.expr, ast.ExceptHandler, ast.arg, ast.keyword, ast.alias)
 _LINE_END = re.compile("\r\n|\r|\n")
+_SAME_LINE = re.compile(r"[ \t\f]*;(?:[ \t\f;]|\\\r?\n)*")
 _OPENING = re.compile(r"(?P<prefix>[A-Za-z]*)(?P<quote>'''|\"\"\"|'|\")")
 # In an f-string: a field begins, or a brace is written; and what an expression may end before.
 _BRACE = re.compile(r"\{\{?")
@@ -68,6 +69,11 @@ class Places:
             return self.span(node)[0]
         start, _ = self.span(decorators[0])
         return self.source.rindex("@", 0, start)
+
+    def share_a_line(self, first: ast.stmt, second: ast.stmt) -> bool:
+        """Returns whether a semicolon is between two statements, which a backslash may follow."""
+        between = self.source[self.span(first)[1] : self.statement(second)]
+        return _SAME_LINE.fullmatch(between) is not None
 
 
 def parse(source: str) -> ast.Module:
