@@ -60,14 +60,14 @@ class Reader(States, ast.NodeVisitor):
                 star.values = (Value(module, False, module == "tensorflow"),)
                 self._names.definitions.append(star)
                 continue
-            stars = neighbours.starred(own) if own is not None and alias.name == "*" else ()
+            stars = neighbours.summary(own).starred if own is not None and alias.name == "*" else ()
             for name in stars or (alias.name,):
                 found = self._define(alias, alias.asname or name)
                 if is_root:
                     value = Value(f"{module}.{name}", False, module == "tensorflow")
                     found.values = (value,)
                 elif own is not None:
-                    export = neighbours.exports(own).get(name, Export())
+                    export = neighbours.summary(own).exports.get(name, Export())
                     found.test = export.test
                     found.values = self._names.attribute(Value(own, is_own=True), name)
                 if found.values != (None,):

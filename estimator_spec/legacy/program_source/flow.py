@@ -21,6 +21,7 @@ from estimator_spec.legacy.program_source.names import (
     Neighbours,
     Recorded,
     Test,
+    place_of,
 )
 from estimator_spec.legacy.program_source.scopes import (
     SCOPES,
@@ -98,11 +99,12 @@ class _Flow(Reader):
         self._export(module)
 
     def _export(self, module: Frame) -> None:
-        for name in module.scope.bound:
+        for name in sorted(module.scope.bound):
             found = frozenset(filter(None, module.state.get(name, ())))
             if name in module.scope.shared:
                 found = self._logged(module.scope, name)
-            values = [value for each in found for value in self._names.values(each)]
+            ordered = sorted(found, key=place_of)
+            values = [value for each in ordered for value in self._names.values(each)]
             tests = {each.test for each in found}
             test = tests.pop() if len(tests) == 1 else None
             self._names.exports[name] = Export(tuple(dict.fromkeys(values)) or (None,), test)
