@@ -146,6 +146,7 @@ def prepare(name: str, folder: Path) -> None:
     from estimator_spec.convert.keras_columns import readings
     from estimator_spec.convert.keras_program import written
     from estimator_spec.convert.keras_program.first_use import EstimatorUse
+    from estimator_spec.convert.torch_columns import written as torch_written
     from estimator_spec.convert.torch_program import target
     from estimator_spec.core.user_functions.model_spec import ModeKeys
 
@@ -155,11 +156,11 @@ def prepare(name: str, folder: Path) -> None:
     estimator, input_fn = make(name, folder)
     estimator.train(lambda: input_fn().repeat(), steps=20)
     use = EstimatorUse(estimator, estimator.canned_model, (), None, input_fn, ModeKeys.TRAIN)
-    given = (use, estimator.model_dir, name, "")
+    given = (use, estimator.model_dir, name)
     for kind in ("torch", "keras"):
         (folder / kind).mkdir()
-    target.write_program(target.plan_program(*given), str(folder / "torch"))
-    by_tensorflow = written.plan_program(*given, reading=readings.TENSORFLOW)
+    torch_written.write_program(target.plan_program(*given), str(folder / "torch"))
+    by_tensorflow = written.plan_program(*given, "", reading=readings.TENSORFLOW)
     (folder / "keras" / "by_tensorflow.py").write_text(by_tensorflow.texts["model.py"])
 
 

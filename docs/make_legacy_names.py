@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from estimator_spec.legacy import module_spellings, names, unsupported_names
+from estimator_spec.legacy import contrib_names, module_spellings, names, unsupported_names
+from estimator_spec.legacy.name_rows import ModuleHome, When
 
 PAGE = Path(__file__).with_name("legacy_names.md")
 
@@ -47,13 +48,13 @@ imported, and is an attribute of its parent module.
 """
 
 _CASES = {
-    names.When.ALWAYS: """\
+    When.ALWAYS: """\
 ## Names
 
 | name | places | now |
 |---|---|---|
 """,
-    names.When.ON_HOST: """\
+    When.ON_HOST: """\
 ## Names for TPU programs on a host
 
 Under `run --cpu` (or with the environment variable TPU_COLUMNS_CPU) these replace functions that
@@ -62,7 +63,7 @@ need a TPU. The host is one replica.
 | name | places | now |
 |---|---|---|
 """,
-    names.When.WITH_OURS: """\
+    When.WITH_OURS: """\
 ## Names of TensorFlow Model Analysis
 
 They export this project's estimators. The library isn't needed for it, and isn't imported.
@@ -70,7 +71,7 @@ They export this project's estimators. The library isn't needed for it, and isn'
 | name | places | now |
 |---|---|---|
 """,
-    names.When.WITH_SPARSE_CORE: """\
+    When.WITH_SPARSE_CORE: """\
 ## Names of SparseCore
 
 TensorFlow 2.15 doesn't have them.
@@ -78,7 +79,7 @@ TensorFlow 2.15 doesn't have them.
 | name | places | now |
 |---|---|---|
 """,
-    names.When.WITHOUT_TENSORBOARD: """\
+    When.WITHOUT_TENSORBOARD: """\
 ## Names that need TensorBoard
 
 TensorBoard defines these, and TensorFlow 2.21 doesn't install it. Used where it is missing.
@@ -131,8 +132,8 @@ def page() -> str:
             if row.when is case and row not in names.rows_of_modules()
         ]
         parts.append(head + _table((f"`{name}`", where, now) for name, where, now in rows))
-    parts.append(_MODULES + _table(_libraries(names.MODULES)))
-    parts.append(_LIBRARIES + _table(_libraries(names.LIBRARIES)))
+    parts.append(_MODULES + _table(_libraries(contrib_names.MODULES)))
+    parts.append(_LIBRARIES + _table(_libraries(contrib_names.LIBRARIES)))
     parts.append(_UNSUPPORTED + _table(_unsupported()))
     return "\n".join(parts)
 
@@ -142,7 +143,7 @@ def _places() -> Iterator[tuple[str, str]]:
         yield f"`{place}`", " ".join(f"`{module}`" for module in modules)
 
 
-def _libraries(libraries: Iterable[names.ModuleHome]) -> Iterator[tuple[str, str]]:
+def _libraries(libraries: Iterable[ModuleHome]) -> Iterator[tuple[str, str]]:
     for library in libraries:
         yield _code(library.places), _code(library.homes)
 

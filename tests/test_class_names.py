@@ -36,7 +36,7 @@ DICTATED = {
     "RegressionHead": _CONTRIB,
     "Sparse": _WRITTEN,
     **dict.fromkeys(("Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "RMSprop", "SGD"), _WRITTEN),
-    **dict.fromkeys(("Bias", "Keras2RMSprop"), _WRITTEN),
+    **dict.fromkeys(("Bias", "Keras2RMSprop", "RowsLookedUp", "RowsSummed"), _WRITTEN),
     "RunConfig": "tf.estimator, tf.estimator.tpu and tf.contrib.learn each have one",
 }
 

@@ -163,23 +163,28 @@ class Head(abc.ABC):
             ValueError: training gets both an optimizer and a `train_op_fn`, or neither; or labels
                 or logits have another shape than the head expects.
         """
-        if type(self)._create_tpu_estimator_spec is Head._create_tpu_estimator_spec:
-            raise NotImplementedError(
-                "Subclasses of Head must implement `create_estimator_spec()` or "
-                "_create_tpu_estimator_spec()."
-            )
-        return self._create_tpu_estimator_spec(
-            features=features,
-            mode=mode,
-            logits=logits,
-            labels=labels,
-            optimizer=optimizer,
-            trainable_variables=trainable_variables,
-            train_op_fn=train_op_fn,
-            update_ops=update_ops,
-            regularization_losses=regularization_losses,
-        ).as_estimator_spec()
+        return spec_by_tpu_spec(Head, "Head", **locals())
 
     def _summary_key(self, key: str) -> str:
         """Returns the name of a metric or summary of this head."""
         return str(with_head_name(key, self.name))
+
+
+def spec_by_tpu_spec(interface: Any, name: str, self: Any, **arguments: Any) -> EstimatorSpec:
+    """Returns what `create_estimator_spec` does of a head that makes a `TPUEstimatorSpec`.
+
+    Args:
+        interface: base class of the head.
+        name: its name in TensorFlow.
+        self: the head.
+        **arguments: of `_create_tpu_estimator_spec`.
+
+    Raises:
+        NotImplementedError: the head makes none.
+    """
+    if type(self)._create_tpu_estimator_spec is interface._create_tpu_estimator_spec:
+        raise NotImplementedError(
+            f"Subclasses of {name} must implement `create_estimator_spec()` or "
+            "_create_tpu_estimator_spec()."
+        )
+    return self._create_tpu_estimator_spec(**arguments).as_estimator_spec()  # type: ignore[no-any-return]

@@ -12,7 +12,8 @@ from estimator_spec.core.common import argument_rules
 from estimator_spec.core.export.export_outputs import RegressionOutput
 from estimator_spec.heads import classes, inputs, losses, metrics
 from estimator_spec.heads.keys import REGRESS_SIGNATURE, MetricKeys, PredictionKeys
-from estimator_spec.heads.single import Losses, SingleHead, check_keys
+from estimator_spec.heads.metrics import HeadMetric
+from estimator_spec.heads.single import SingleHead, make_chosen
 from tpu_columns.checks import check_rule
 
 
@@ -106,17 +107,15 @@ class BinaryClassHead(SingleHead):
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns logits, probability of class 1, probabilities of both classes, and classes."""
-        check_keys(keys, self.prediction_keys)
-        predictions: dict[str, Any] = {}
-        if PredictionKeys.LOGITS in keys:
-            predictions[PredictionKeys.LOGITS] = logits
-        if PredictionKeys.LOGISTIC in keys:
-            predictions[PredictionKeys.LOGISTIC] = tf.sigmoid(logits, name="logistic")
         both = tf.concat([tf.zeros_like(logits), logits], -1, name="two_class_logits")
-        if PredictionKeys.PROBABILITIES in keys:
-            predictions[PredictionKeys.PROBABILITIES] = tf.nn.softmax(both, name="probabilities")
         ids = tf.expand_dims(tf.argmax(both, -1, name="class_ids"), -1)
-        return predictions | classes.class_predictions(ids, logits, 2, self._label_vocabulary, keys)
+        predictions = {
+            PredictionKeys.LOGITS: lambda: logits,
+            PredictionKeys.LOGISTIC: lambda: tf.sigmoid(logits, name="logistic"),
+            PredictionKeys.PROBABILITIES: lambda: tf.nn.softmax(both, name="probabilities"),
+            **classes.class_predictions(ids, logits, 2, self._label_vocabulary),
+        }
+        return make_chosen(predictions, keys)
 
     def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns outputs of Classify requests (the default) and of Regress requests."""
@@ -124,49 +123,16 @@ class BinaryClassHead(SingleHead):
         regress = RegressionOutput(value=predictions[PredictionKeys.LOGISTIC])
         return {**outputs, REGRESS_SIGNATURE: regress}
 
-    def add_metrics(self, factory: metrics.MetricFactory) -> None:
-        """Adds the metrics of the class docstring."""
-        factory.add("Accuracy", MetricKeys.ACCURACY)
-        factory.add("Precision", MetricKeys.PRECISION)
-        factory.add("Recall", MetricKeys.RECALL)
-        keys = (MetricKeys.PREDICTION_MEAN, MetricKeys.LABEL_MEAN, MetricKeys.ACCURACY_BASELINE)
-        factory.add_means(*keys)
-        factory.add_areas(MetricKeys.AUC, MetricKeys.AUC_PR)
-        factory.add_thresholds(self.thresholds)
-
-    def update_prediction_metrics(
-        self, metric: Callable[[str], Any], logits: Any, batch: Losses
-    ) -> None:
-        """Updates the metrics of the class docstring."""
-        keys = (PredictionKeys.LOGISTIC, PredictionKeys.CLASS_IDS)
-        predictions = self.predictions(logits, keys)
-        logistic = predictions[PredictionKeys.LOGISTIC]
-        ids = predictions[PredictionKeys.CLASS_IDS]
-        weights = metrics.broadcast_weights(batch.labels, batch.weights)
-        for key in (MetricKeys.ACCURACY, MetricKeys.PRECISION, MetricKeys.RECALL):
-            metric(key).update_state(batch.labels, ids, sample_weight=weights)
-        metrics.update_mean(metric(MetricKeys.PREDICTION_MEAN), logistic, weights)
-        label_mean = metric(MetricKeys.LABEL_MEAN)
-        update = metrics.update_mean(label_mean, batch.labels, weights)
-        self._update_baseline(metric(MetricKeys.ACCURACY_BASELINE), label_mean, update)
-        metrics.update_areas_and_thresholds(
-            metric, batch.labels, logistic, weights, self.thresholds
-        )
-
-    def _update_baseline(self, baseline: Any, label_mean: Any, update: Any) -> None:
-        """Updates the accuracy of always predicting the class that is more frequent so far.
-
-        Args:
-            baseline: a `Mean`, which then is max(m, 1 - m) for the mean m of all labels.
-            label_mean: the mean of all labels.
-            update: the op that updated it, in a graph.
-        """
-        with tf.control_dependencies([] if tf.executing_eagerly() else [update]):
-            total, count, before, count_before = (
-                tf.identity(variable)
-                for variable in (label_mean.total, label_mean.count, baseline.total, baseline.count)
-            )
-        # A Mean adds value times weight to its total, and the weight to its count.
-        weight = count - count_before
-        change = tf.maximum(total, count - total) - before
-        baseline.update_state(tf.math.divide_no_nan(change, weight), sample_weight=weight)
+    def metric_rows(self) -> list[HeadMetric]:
+        """Returns the metrics of the class docstring."""
+        logistic, ids = PredictionKeys.LOGISTIC, PredictionKeys.CLASS_IDS
+        return [
+            HeadMetric(MetricKeys.ACCURACY, "Accuracy", ids),
+            HeadMetric(MetricKeys.PRECISION, "Precision", ids),
+            HeadMetric(MetricKeys.RECALL, "Recall", ids),
+            HeadMetric(MetricKeys.PREDICTION_MEAN, "Mean", logistic),
+            HeadMetric(MetricKeys.LABEL_MEAN, "Mean", metrics.LABELS),
+            HeadMetric(MetricKeys.ACCURACY_BASELINE, "Mean", metrics.LABELS, is_baseline=True),
+            *metrics.areas(logistic, MetricKeys.AUC, MetricKeys.AUC_PR),
+            *metrics.at_thresholds(self.thresholds, logistic),
+        ]

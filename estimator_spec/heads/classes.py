@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -207,28 +207,23 @@ def classify_outputs(
 
 
 def class_predictions(
-    ids: Any, logits: Any, n_classes: int, label_vocabulary: Any, keys: Sequence[str]
-) -> dict[str, Any]:
-    """Returns those predictions of `keys` that are about classes.
+    ids: Any, logits: Any, n_classes: int, label_vocabulary: Any
+) -> dict[str, Callable[[], Any]]:
+    """Returns functions that make the predictions that are about classes, by name.
 
     Args:
         ids: the predicted class ids `[D0, …, DN, 1]`.
         logits: tensor `[D0, …, DN, logits_dimension]`.
         n_classes: number of classes.
         label_vocabulary: the labels, or None.
-        keys: names of predictions.
     """
-    predictions: dict[str, Any] = {}
-    if PredictionKeys.CLASS_IDS in keys:
-        predictions[PredictionKeys.CLASS_IDS] = ids
-    if PredictionKeys.CLASSES in keys:
-        predictions[PredictionKeys.CLASSES] = ids_to_strings(ids, label_vocabulary)
-    if PredictionKeys.ALL_CLASS_IDS in keys:
-        predictions[PredictionKeys.ALL_CLASS_IDS] = repeated_for_each_example(
-            tf.range(n_classes), logits
-        )
-    if PredictionKeys.ALL_CLASSES in keys:
-        predictions[PredictionKeys.ALL_CLASSES] = repeated_for_each_example(
-            class_strings(n_classes, label_vocabulary), logits
-        )
-    return predictions
+
+    def of_all(row: Any) -> Any:
+        return repeated_for_each_example(row, logits)
+
+    return {
+        PredictionKeys.CLASS_IDS: lambda: ids,
+        PredictionKeys.CLASSES: lambda: ids_to_strings(ids, label_vocabulary),
+        PredictionKeys.ALL_CLASS_IDS: lambda: of_all(tf.range(n_classes)),
+        PredictionKeys.ALL_CLASSES: lambda: of_all(class_strings(n_classes, label_vocabulary)),
+    }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates and updates the Keras 2 metrics of heads."""
+"""Metrics of heads as rows of a table, and the Keras 2 metrics of such rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -13,50 +13,74 @@ from estimator_spec.heads.keys import MetricKeys, with_head_name
 
 Metrics = dict[str, Any]
 
+# The labels of a batch, as `HeadMetric.values`.
+LABELS = "labels"
 
-class MetricFactory:
-    """Creates metrics by the names that they have in a head.
 
-    Args:
-        head_name: name of the head, which is appended to those of its metrics; or None.
+class HeadMetric(NamedTuple):
+    """A metric of the labels and predictions of a batch, in both generations of heads.
+
+    Attributes:
+        key: its name, without the head's.
+        kind: name of a class of `tf.keras.metrics`: 'Mean' of the values, or another one of labels
+            and values.
+        values: name of the prediction, or `LABELS`.
+        options: arguments of the class.
+        class_id: the only class that it is about; None: all.
+        is_baseline: whether it is max(m, 1 - m) for the mean m of the values, which is the row
+            before.
     """
 
-    def __init__(self, head_name: str | None) -> None:
-        self._head_name = head_name
-        self.created: Metrics = {}
+    key: str
+    kind: str
+    values: str
+    options: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    class_id: int | None = None
+    is_baseline: bool = False
 
-    def add(self, kind: str, key: str, **arguments: Any) -> None:
-        """Adds a metric.
+    def chosen(self, *tensors: Any) -> Iterator[Any]:
+        """Yields the columns of tensors `[D0, …, DN, d]` that the metric is about."""
+        number = self.class_id
+        for tensor in tensors:
+            yield tensor if number is None else tensor[..., number : number + 1]
 
-        Args:
-            kind: name of a class of `tf.keras.metrics`.
-            key: name of the metric, without the head's.
-            **arguments: of the class.
-        """
-        name = with_head_name(key, self._head_name)
-        metrics = legacy_keras.keras_2().metrics
-        self.created[name] = getattr(metrics, kind)(name=name, **arguments)
 
-    def add_means(self, *keys: str) -> None:
-        """Adds averages."""
-        for key in keys:
-            self.add("Mean", key)
+def areas(values: str, roc_key: str, pr_key: str, class_id: int | None = None) -> list[HeadMetric]:
+    """Returns the areas under the ROC curve and the precision-recall curve."""
+    return [
+        HeadMetric(key, "AUC", values, {"curve": curve}, class_id)
+        for key, curve in ((roc_key, "ROC"), (pr_key, "PR"))
+    ]
 
-    def add_areas(self, roc_key: str, pr_key: str) -> None:
-        """Adds the areas under the ROC curve and the precision-recall curve."""
-        self.add("AUC", roc_key, curve="ROC")
-        self.add("AUC", pr_key, curve="PR")
 
-    def add_thresholds(self, thresholds: Iterable[float]) -> None:
-        """Adds accuracy, precision and recall at each threshold of the positive class."""
-        for threshold in thresholds:
-            self.add(
-                "BinaryAccuracy", MetricKeys.ACCURACY_AT_THRESHOLD % threshold, threshold=threshold
-            )
-            self.add(
-                "Precision", MetricKeys.PRECISION_AT_THRESHOLD % threshold, thresholds=threshold
-            )
-            self.add("Recall", MetricKeys.RECALL_AT_THRESHOLD % threshold, thresholds=threshold)
+def at_thresholds(thresholds: Iterable[float], values: str) -> list[HeadMetric]:
+    """Returns accuracy, precision and recall at each threshold of the positive class."""
+    return [
+        HeadMetric(key % threshold, kind, values, {option: threshold})
+        for threshold in thresholds
+        for key, kind, option in (
+            (MetricKeys.ACCURACY_AT_THRESHOLD, "BinaryAccuracy", "threshold"),
+            (MetricKeys.PRECISION_AT_THRESHOLD, "Precision", "thresholds"),
+            (MetricKeys.RECALL_AT_THRESHOLD, "Recall", "thresholds"),
+        )
+    ]
+
+
+def create(rows: Iterable[HeadMetric], head_name: str | None) -> Metrics:
+    """Creates the metrics of rows, by the names that they have in a head.
+
+    Args:
+        rows: the rows.
+        head_name: name of the head, which is appended to those of its metrics; or None.
+    """
+    kinds = legacy_keras.keras_2().metrics
+    found = {with_head_name(row.key, head_name): row for row in rows}
+    return {name: getattr(kinds, row.kind)(name=name, **row.options) for name, row in found.items()}
+
+
+def mean(key: str) -> HeadMetric:
+    """Returns the row of an average that a head updates itself, such as that of losses."""
+    return HeadMetric(key, "Mean", "")
 
 
 def broadcast_weights(values: Any, weights: Any) -> Any:
@@ -81,26 +105,51 @@ def update_mean(metric: Any, values: Any, weights: Any) -> Any:
     return metric.update_state(values=values, sample_weight=broadcast_weights(values, weights))
 
 
-def update_areas_and_thresholds(
-    metric: Callable[[str], Any],
+def update(
+    rows: Iterable[HeadMetric],
+    metric_of: Callable[[str], Any],
+    predictions: dict[str, Any],
     labels: Any,
-    probabilities: Any,
     weights: Any,
-    thresholds: Iterable[float],
 ) -> None:
-    """Updates the areas under both curves, and the metrics at each threshold.
+    """Updates the metrics of rows by a batch.
 
     Args:
-        metric: function that returns the metric of a key.
-        labels: tensor of 0 and 1.
-        probabilities: tensor of the same shape.
-        weights: tensor of the same shape.
-        thresholds: probabilities of the positive class.
+        rows: the rows.
+        metric_of: function that returns the metric of a key.
+        predictions: predictions by name.
+        labels: processed labels `[D0, …, DN, d]`.
+        weights: weights that can be broadcast to them, or a number.
     """
-    keys = [MetricKeys.AUC, MetricKeys.AUC_PR]
-    for threshold in thresholds:
-        keys.append(MetricKeys.ACCURACY_AT_THRESHOLD % threshold)
-        keys.append(MetricKeys.PRECISION_AT_THRESHOLD % threshold)
-        keys.append(MetricKeys.RECALL_AT_THRESHOLD % threshold)
-    for key in keys:
-        metric(key).update_state(labels, probabilities, sample_weight=weights)
+    weights = broadcast_weights(labels, weights)
+    metric: Any = None
+    change: Any = None
+    for row in rows:
+        before, metric = metric, metric_of(row.key)
+        given = labels, predictions.get(row.values, labels), weights
+        expected, values, shares = row.chosen(*given)
+        if row.is_baseline:
+            _update_baseline(metric, before, change)
+        elif row.kind == "Mean":
+            change = update_mean(metric, values, shares)
+        else:
+            metric.update_state(expected, values, sample_weight=shares)
+
+
+def _update_baseline(baseline: Any, label_mean: Any, update: Any) -> None:
+    """Updates the accuracy of always predicting the class that is more frequent so far.
+
+    Args:
+        baseline: a `Mean`, which then is max(m, 1 - m) for the mean m of all labels.
+        label_mean: the mean of all labels.
+        update: the op that updated it, in a graph.
+    """
+    with tf.control_dependencies([] if tf.executing_eagerly() else [update]):
+        total, count, before, count_before = (
+            tf.identity(variable)
+            for variable in (label_mean.total, label_mean.count, baseline.total, baseline.count)
+        )
+    # A Mean adds value times weight to its total, and the weight to its count.
+    weight = count - count_before
+    change = tf.maximum(total, count - total) - before
+    baseline.update_state(tf.math.divide_no_nan(change, weight), sample_weight=weight)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_spec.core.common import argument_rules
 from estimator_spec.core.export.export_outputs import PredictOutput
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
-from estimator_spec.heads import inputs, losses, train_ops
+from estimator_spec.heads import inputs, losses, metrics, train_ops
 from estimator_spec.heads.base import Head
 from estimator_spec.heads.keys import (
     DEFAULT_SIGNATURE,
@@ -19,7 +19,7 @@ from estimator_spec.heads.keys import (
     MetricKeys,
     with_head_name,
 )
-from estimator_spec.heads.metrics import MetricFactory, Metrics
+from estimator_spec.heads.metrics import Metrics
 from estimator_spec.heads.single import add_loss_summaries
 
 
@@ -223,14 +223,13 @@ class MultiHead(Head):
 
     def metrics(self, regularization_losses: Sequence[Any] | None = None) -> Metrics:
         """Creates the metrics of all heads; see `Head.metrics`."""
-        factory = MetricFactory(None)
+        keys = self._loss_keys()
         if regularization_losses:
-            factory.add_means(self._summary_key(MetricKeys.LOSS_REGULARIZATION))
-        factory.add_means(*self._loss_keys())
-        metrics = factory.created
+            keys.insert(0, self._summary_key(MetricKeys.LOSS_REGULARIZATION))
+        found = metrics.create(map(metrics.mean, keys), None)
         for head in self._heads:
-            metrics.update(head.metrics())
-        return metrics
+            found.update(head.metrics())
+        return found
 
     def _loss_keys(self) -> list[str]:
         """Returns the names of the metrics of the heads' losses."""
@@ -278,14 +277,14 @@ class MultiHead(Head):
             of_each = self._loss_of_each(labels, logits, features, mode)
             loss = self._merged_loss(of_each, regularization_losses)
             if mode == ModeKeys.EVAL:
-                metrics = self.update_metrics(
+                updated = self.update_metrics(
                     self.metrics(regularization_losses=regularization_losses),
                     features=features,
                     logits=logits,
                     labels=labels,
                     regularization_losses=regularization_losses,
                 )
-                return EstimatorSpec(mode, predictions, loss, eval_metric_ops=metrics)
+                return EstimatorSpec(mode, predictions, loss, eval_metric_ops=updated)
             with tf.compat.v1.name_scope("training/"):  # as in `SingleHead`
                 train_op = train_ops.make_train_op(
                     loss,

@@ -12,8 +12,8 @@ from estimator_spec.heads import classes, inputs, losses
 from estimator_spec.heads.base import Head
 from estimator_spec.heads.binary_class import BinaryClassHead
 from estimator_spec.heads.keys import MetricKeys, PredictionKeys
-from estimator_spec.heads.metrics import MetricFactory, broadcast_weights
-from estimator_spec.heads.single import Losses, SingleHead, check_keys
+from estimator_spec.heads.metrics import HeadMetric
+from estimator_spec.heads.single import SingleHead, make_chosen
 
 
 class MultiClassHead(SingleHead):
@@ -90,32 +90,21 @@ class MultiClassHead(SingleHead):
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns logits, probabilities and classes."""
-        check_keys(keys, self.prediction_keys)
-        predictions: dict[str, Any] = {}
-        if PredictionKeys.LOGITS in keys:
-            predictions[PredictionKeys.LOGITS] = logits
-        if PredictionKeys.PROBABILITIES in keys:
-            predictions[PredictionKeys.PROBABILITIES] = tf.nn.softmax(logits, name="probabilities")
         ids = tf.expand_dims(tf.argmax(logits, -1, name="class_ids"), -1)
-        return predictions | classes.class_predictions(
-            ids, logits, self._n_classes, self._label_vocabulary, keys
-        )
+        predictions = {
+            PredictionKeys.LOGITS: lambda: logits,
+            PredictionKeys.PROBABILITIES: lambda: tf.nn.softmax(logits, name="probabilities"),
+            **classes.class_predictions(ids, logits, self._n_classes, self._label_vocabulary),
+        }
+        return make_chosen(predictions, keys)
 
     def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns an output of Classify requests under the default name and its own."""
         return classes.classify_outputs(predictions, self._n_classes, self._label_vocabulary)
 
-    def add_metrics(self, factory: MetricFactory) -> None:
-        """Adds the accuracy."""
-        factory.add("Accuracy", MetricKeys.ACCURACY)
-
-    def update_prediction_metrics(
-        self, metric: Callable[[str], Any], logits: Any, batch: Losses
-    ) -> None:
-        """Updates the accuracy."""
-        weights = broadcast_weights(batch.labels, batch.weights)
-        ids = self.predictions(logits, [PredictionKeys.CLASS_IDS])[PredictionKeys.CLASS_IDS]
-        metric(MetricKeys.ACCURACY).update_state(batch.labels, ids, sample_weight=weights)
+    def metric_rows(self) -> list[HeadMetric]:
+        """Returns the accuracy."""
+        return [HeadMetric(MetricKeys.ACCURACY, "Accuracy", PredictionKeys.CLASS_IDS)]
 
 
 def binary_or_multi_class_head(

@@ -11,7 +11,8 @@ import tensorflow as tf
 from estimator_spec.heads import classes, inputs, losses, metrics
 from estimator_spec.heads.binary_class import check_thresholds
 from estimator_spec.heads.keys import MetricKeys, PredictionKeys
-from estimator_spec.heads.single import Losses, SingleHead, check_keys
+from estimator_spec.heads.metrics import HeadMetric
+from estimator_spec.heads.single import SingleHead, make_chosen
 
 
 class MultiLabelHead(SingleHead):
@@ -135,29 +136,32 @@ class MultiLabelHead(SingleHead):
 
     def compute_predictions(self, logits: Any, keys: Sequence[str]) -> dict[str, Any]:
         """Returns logits and probabilities of all classes."""
-        check_keys(keys, self.prediction_keys)
-        predictions: dict[str, Any] = {}
-        if PredictionKeys.LOGITS in keys:
-            predictions[PredictionKeys.LOGITS] = logits
-        if PredictionKeys.PROBABILITIES in keys:
-            predictions[PredictionKeys.PROBABILITIES] = tf.sigmoid(logits, name="probabilities")
-        if PredictionKeys.CLASSES in keys:
+
+        def all_classes() -> Any:
             names = classes.class_strings(self._n_classes, self._label_vocabulary)
-            predictions[PredictionKeys.CLASSES] = classes.repeated_for_each_example(names, logits)
-        return predictions
+            return classes.repeated_for_each_example(names, logits)
+
+        predictions = {
+            PredictionKeys.LOGITS: lambda: logits,
+            PredictionKeys.PROBABILITIES: lambda: tf.sigmoid(logits, name="probabilities"),
+            PredictionKeys.CLASSES: all_classes,
+        }
+        return make_chosen(predictions, keys)
 
     def export_outputs(self, predictions: dict[str, Any]) -> dict[str, Any]:
         """Returns an output of Classify requests under the default name and its own."""
         return classes.classify_outputs(predictions, self._n_classes, self._label_vocabulary)
 
-    def add_metrics(self, factory: metrics.MetricFactory) -> None:
-        """Adds the metrics of the class docstring."""
-        factory.add_areas(MetricKeys.AUC, MetricKeys.AUC_PR)
-        factory.add_thresholds(self.thresholds)
+    def metric_rows(self) -> list[HeadMetric]:
+        """Returns the metrics of the class docstring."""
+        of = PredictionKeys.PROBABILITIES
+        rows = metrics.areas(of, MetricKeys.AUC, MetricKeys.AUC_PR)
+        rows += metrics.at_thresholds(self.thresholds, of)
         for class_id in self.classes_with_metrics:
-            probability, *areas = self.class_metric_keys(class_id)
-            factory.add_means(probability)
-            factory.add_areas(*areas)
+            probability, roc, pr = self.class_metric_keys(class_id)
+            rows.append(HeadMetric(probability, "Mean", of, class_id=class_id))
+            rows += metrics.areas(of, roc, pr, class_id)
+        return rows
 
     def class_metric_keys(self, class_id: int) -> tuple[str, str, str]:
         """Returns the names of a class' metrics: mean probability, and areas under two curves."""
@@ -173,26 +177,6 @@ class MultiLabelHead(SingleHead):
             MetricKeys.AUC_AT_NAME % label,
             MetricKeys.AUC_PR_AT_NAME % label,
         )
-
-    def update_prediction_metrics(
-        self, metric: Callable[[str], Any], logits: Any, batch: Losses
-    ) -> None:
-        """Updates the metrics of the class docstring."""
-        predictions = self.predictions(logits, [PredictionKeys.PROBABILITIES])
-        probabilities = predictions[PredictionKeys.PROBABILITIES]
-        weights = metrics.broadcast_weights(batch.labels, batch.weights)
-        metrics.update_areas_and_thresholds(
-            metric, batch.labels, probabilities, weights, self.thresholds
-        )
-        for class_id in self.classes_with_metrics:
-            probability, auc, auc_pr = self.class_metric_keys(class_id)
-            labels, values, shares = (
-                tensor[..., class_id : class_id + 1]
-                for tensor in (batch.labels, probabilities, weights)
-            )
-            metrics.update_mean(metric(probability), values, shares)
-            for key in (auc, auc_pr):
-                metric(key).update_state(labels, values, sample_weight=shares)
 
 
 def class_metric_ids(

@@ -18,8 +18,8 @@ from estimator_spec.heads.keys import (
     MetricKeys,
     PredictionKeys,
 )
-from estimator_spec.heads.metrics import MetricFactory, update_mean
-from estimator_spec.heads.single import Losses, SingleHead
+from estimator_spec.heads.metrics import LABELS, HeadMetric
+from estimator_spec.heads.single import SingleHead
 
 
 def check_label_dimension(label_dimension: Any) -> int:
@@ -120,17 +120,12 @@ class RegressionHead(SingleHead):
         output = RegressionOutput(value=predictions[PredictionKeys.PREDICTIONS])
         return {DEFAULT_SIGNATURE: output, REGRESS_SIGNATURE: output}
 
-    def add_metrics(self, factory: MetricFactory) -> None:
-        """Adds the means of predictions and labels."""
-        factory.add_means(MetricKeys.PREDICTION_MEAN, MetricKeys.LABEL_MEAN)
-
-    def update_prediction_metrics(
-        self, metric: Callable[[str], Any], logits: Any, batch: Losses
-    ) -> None:
-        """Updates the means of predictions and labels."""
-        predicted = self.predictions(logits)[PredictionKeys.PREDICTIONS]
-        update_mean(metric(MetricKeys.PREDICTION_MEAN), predicted, batch.weights)
-        update_mean(metric(MetricKeys.LABEL_MEAN), batch.labels, batch.weights)
+    def metric_rows(self) -> list[HeadMetric]:
+        """Returns the means of predictions and labels."""
+        return [
+            HeadMetric(MetricKeys.PREDICTION_MEAN, "Mean", PredictionKeys.PREDICTIONS),
+            HeadMetric(MetricKeys.LABEL_MEAN, "Mean", LABELS),
+        ]
 
 
 class PoissonRegressionHead(RegressionHead):

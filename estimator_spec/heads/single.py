@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -12,10 +12,10 @@ import tensorflow as tf
 from estimator_spec.core.common import argument_rules
 from estimator_spec.core.export.export_outputs import PredictOutput
 from estimator_spec.core.user_functions.model_spec import ModeKeys, TPUEstimatorSpec
-from estimator_spec.heads import inputs, losses, train_ops
+from estimator_spec.heads import inputs, losses, metrics, train_ops
 from estimator_spec.heads.base import Head
 from estimator_spec.heads.keys import PREDICT_SIGNATURE, MetricKeys, with_head_name
-from estimator_spec.heads.metrics import MetricFactory, Metrics, update_mean
+from estimator_spec.heads.metrics import HeadMetric, Metrics
 
 tf1 = tf.compat.v1
 
@@ -108,24 +108,17 @@ class SingleHead(Head):
         """
 
     @abc.abstractmethod
-    def add_metrics(self, factory: MetricFactory) -> None:
-        """Adds the metrics of predictions and labels.
+    def metric_rows(self) -> list[HeadMetric]:
+        """Returns the metrics of predictions and labels."""
+
+    def metric_predictions(self, logits: Any) -> dict[str, Any]:
+        """Returns the predictions that the metrics are of, by name.
 
         Args:
-            factory: creates the metrics.
-        """
-
-    @abc.abstractmethod
-    def update_prediction_metrics(
-        self, metric: Callable[[str], Any], logits: Any, batch: Losses
-    ) -> None:
-        """Updates the metrics of predictions and labels by a batch.
-
-        Args:
-            metric: function that returns the metric of a key.
             logits: checked logits.
-            batch: losses, weights and labels of the batch.
         """
+        names = dict.fromkeys(row.values for row in self.metric_rows())
+        return self.predictions(logits, [name for name in names if name != metrics.LABELS])
 
     def unreduced_loss(self, labels: Any, logits: Any, features: Any) -> Any:
         """Returns the losses of the examples, `[D0, …, DN, d]`, by the `loss_fn` if there is one.
@@ -187,12 +180,10 @@ class SingleHead(Head):
     def metrics(self, regularization_losses: Sequence[Any] | None = None) -> Metrics:
         """Creates the metrics of an evaluation; see `Head.metrics`."""
         with tf.name_scope("metrics"):
-            factory = MetricFactory(self._name)
-            factory.add_means(MetricKeys.LOSS_MEAN)
-            self.add_metrics(factory)
+            rows = [metrics.mean(MetricKeys.LOSS_MEAN), *self.metric_rows()]
             if regularization_losses:
-                factory.add_means(MetricKeys.LOSS_REGULARIZATION)
-        return factory.created
+                rows.append(metrics.mean(MetricKeys.LOSS_REGULARIZATION))
+            return metrics.create(rows, self._name)
 
     def update_metrics(  # type: ignore[override]  # as in TensorFlow, whose heads take no mode
         self,
@@ -209,8 +200,9 @@ class SingleHead(Head):
         def metric(key: str) -> Any:
             return eval_metrics[with_head_name(key, self._name)]
 
-        update_mean(metric(MetricKeys.LOSS_MEAN), batch.unreduced, batch.weights)
-        self.update_prediction_metrics(metric, logits, batch)
+        metrics.update_mean(metric(MetricKeys.LOSS_MEAN), batch.unreduced, batch.weights)
+        predictions = self.metric_predictions(logits)
+        metrics.update(self.metric_rows(), metric, predictions, batch.labels, batch.weights)
         if regularization_losses:
             total = losses.regularization_loss(regularization_losses)
             metric(MetricKeys.LOSS_REGULARIZATION).update_state(values=total)
@@ -237,8 +229,8 @@ class SingleHead(Head):
                 return TPUEstimatorSpec(mode, predictions=predictions, export_outputs=outputs)
             loss = self.loss(labels, logits, features, mode, regularization_losses)
             if mode == ModeKeys.EVAL:
-                metrics = self._eval_metrics(features, logits, labels, regularization_losses)
-                return TPUEstimatorSpec(mode, predictions, loss, eval_metrics=metrics)
+                evaluated = self._eval_metrics(features, logits, labels, regularization_losses)
+                return TPUEstimatorSpec(mode, predictions, loss, eval_metrics=evaluated)
             # An absolute scope: the names of a Keras optimizer's variables begin with it.
             with tf1.name_scope("training/"):
                 train_op = train_ops.make_train_op(
@@ -313,11 +305,22 @@ def add_loss_summaries(
                 tf1.summary.scalar(with_head_name(key, head_name), value)
 
 
-def check_keys(keys: Iterable[str], known: Sequence[str]) -> None:
-    """Checks that names of predictions are known, or raises a ValueError."""
+def make_chosen(
+    predictions: Mapping[str, Callable[[], Any]], keys: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the predictions with some names.
+
+    Args:
+        predictions: functions that make the predictions, by name.
+        keys: the names.
+
+    Raises:
+        ValueError: there is no prediction of a name.
+    """
     for key in keys:
-        if key not in known:
+        if key not in predictions:
             raise ValueError(
                 f"Prediction key must be in PredictionKeys, given: {key}. "
-                f"Valid prediction keys include {list(known)}."
+                f"Valid prediction keys include {list(predictions)}."
             )
+    return {key: make() for key, make in predictions.items() if key in keys}

@@ -26,6 +26,7 @@ from estimator_spec.core.run_config import host_fallback
 from estimator_spec.legacy import import_hooks, names, recommenders, stand_ins
 from estimator_spec.legacy.module_spellings import is_of_library, is_removed, prefixes
 from estimator_spec.legacy.modules import Finder, LegacyModule, resolve
+from estimator_spec.legacy.name_rows import Row, When
 from estimator_spec.legacy.undo import ReversibleChanges
 from tpu_columns import log_messages
 
@@ -48,7 +49,7 @@ class State(NamedTuple):
     """
 
     replace: bool
-    cases: frozenset[names.When]
+    cases: frozenset[When]
 
 
 class Installed:
@@ -164,16 +165,16 @@ def _set_state(target: State | None) -> None:
     _Installation.state = target
 
 
-def cases() -> Iterator[names.When]:
+def cases() -> Iterator[When]:
     """Yields the groups of names that apply to this process."""
-    yield names.When.ALWAYS
-    yield names.When.WITH_OURS
+    yield When.ALWAYS
+    yield When.WITH_OURS
     if host_fallback.host_instead_of_tpu():
-        yield names.When.ON_HOST
+        yield When.ON_HOST
     if hasattr(tf.tpu.experimental.embedding, "TPUEmbeddingV2"):
-        yield names.When.WITH_SPARSE_CORE
+        yield When.WITH_SPARSE_CORE
     if importlib.util.find_spec("tensorboard") is None:
-        yield names.When.WITHOUT_TENSORBOARD
+        yield When.WITHOUT_TENSORBOARD
 
 
 @functools.cache
@@ -244,7 +245,7 @@ def getters_by_module(state: State) -> dict[str, _Getters]:
     for row in names.rows():
         if row.when not in state.cases:
             continue
-        if row.when is not names.When.ALWAYS and not state.replace:
+        if row.when is not When.ALWAYS and not state.replace:
             continue  # TensorFlow's own names stay
         if state.replace:
             get = functools.partial(resolve, row.ours)
@@ -258,7 +259,7 @@ def getters_by_module(state: State) -> dict[str, _Getters]:
     return dict(sorted(table.items()))
 
 
-def _resolve_tensorflows_first(row: names.Row) -> Any:
+def _resolve_tensorflows_first(row: Row) -> Any:
     """Returns TensorFlow's own object under any spelling of a name, or ours if it has none."""
     for module in row.modules():
         if _exists(module):

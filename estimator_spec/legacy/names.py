@@ -25,26 +25,10 @@ from estimator_spec.legacy import (
 from estimator_spec.legacy.module_spellings import spellings
 from estimator_spec.legacy.name_rows import ModuleHome, Row, When
 
-__all__ = [
-    "LIBRARIES",
-    "MODULES",
-    "ModuleHome",
-    "Row",
-    "When",
-    "homes_by_module",
-    "is_installed",
-    "libraries_by_module",
-    "rows",
-    "rows_of_modules",
-]
-
-LIBRARIES = contrib_names.LIBRARIES
-MODULES = contrib_names.MODULES
-
 
 @functools.cache
 def rows() -> tuple[Row, ...]:
-    """Returns every removed name of the tables, and of the modules in `MODULES`."""
+    """Returns every removed name of the tables, and of the modules in `contrib_names.MODULES`."""
     return (
         *estimator_names.ESTIMATOR,
         *canned_names.CANNED,
@@ -64,8 +48,8 @@ def rows() -> tuple[Row, ...]:
 
 @functools.cache
 def rows_of_modules() -> tuple[Row, ...]:
-    """Returns the names of the modules in `MODULES` that their new homes have."""
-    return tuple(row for library in MODULES for row in _rows_of(library))
+    """Returns the names of the modules in `contrib_names.MODULES` that their new homes have."""
+    return tuple(row for library in contrib_names.MODULES for row in _rows_of(library))
 
 
 def _rows_of(library: ModuleHome) -> Iterator[Row]:
@@ -91,7 +75,7 @@ def homes_by_module() -> dict[str, tuple[str, ...]]:
     """Returns the modules of libraries that have the names of each removed module."""
     return {
         module: library.homes
-        for library in LIBRARIES
+        for library in contrib_names.LIBRARIES
         for place in library.places
         for module in spellings(place)
     }

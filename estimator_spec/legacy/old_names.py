@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import estimator_spec
 from estimator_spec.legacy import library_names, names, tensorflow_names, unsupported_names
 from estimator_spec.legacy.module_spellings import MOVED, REMOVED, is_removed, prefixes
+from estimator_spec.legacy.name_rows import Row, When
 
 # Public modules with the names of private ones.
 _PUBLIC = {"estimator_spec.legacy.tpu_stand_ins": "estimator_spec.tpu"}
@@ -81,10 +82,10 @@ class OldName:
 
 
 @functools.cache
-def _rows() -> dict[str, dict[str, names.Row]]:
+def _rows() -> dict[str, dict[str, Row]]:
     """Returns the rows of the tables by former module and name."""
-    table: dict[str, dict[str, names.Row]] = {}
-    for case in (names.When.ON_HOST, names.When.WITH_OURS, names.When.ALWAYS):
+    table: dict[str, dict[str, Row]] = {}
+    for case in (When.ON_HOST, When.WITH_OURS, When.ALWAYS):
         for row in names.rows():
             if row.when is case:
                 for module in row.modules():
@@ -195,7 +196,7 @@ def present_name(full: str) -> str:
     return ".".join([old.module, old.name, *full.split(".")[old.length :]])
 
 
-def _from_row(row: names.Row, parts: list[str], end: int, also_on_tpu: bool) -> OldName | None:
+def _from_row(row: Row, parts: list[str], end: int, also_on_tpu: bool) -> OldName | None:
     """Returns what a row of the tables says about the first `end + 1` parts."""
     removed = end if is_removed(".".join(parts[:end])) else 0
     module, _, name = row.ours.rpartition(".")

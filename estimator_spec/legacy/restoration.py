@@ -14,7 +14,7 @@ from typing import Any
 from estimator_spec.legacy import installation, modules, names, stand_ins, unsupported_names
 from estimator_spec.legacy.guide_pages import find_page
 from estimator_spec.legacy.module_spellings import MOVED, is_removed, prefixes
-from estimator_spec.legacy.names import When
+from estimator_spec.legacy.name_rows import When
 
 
 def restored(name: str) -> Any:

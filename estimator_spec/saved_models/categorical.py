@@ -16,6 +16,8 @@ _HASHES = ("StringToHashBucketFast",)
 _LOOKUPS = ("LookupTableFindV2", "LookupTableFind")
 _CROSSES = ("SparseCross", "SparseCrossV2", "SparseCrossHashed")
 SELECTIONS = ("Select", "SelectV2")
+BEGINNINGS = (*_HASHES, *_LOOKUPS, *_CROSSES, *SELECTIONS, "Bucketize")
+"""Ops that make ids of features."""
 _INITIALIZERS = (
     *("LookupTableImportV2", "LookupTableImport"),
     *("InitializeTableV2", "InitializeTable"),
@@ -90,8 +92,7 @@ class CategoricalReader:
         feature = self._graph.features.get(tensor)
         if feature is not None:
             return bool(feature.dtype.is_integer)
-        op = self._graph.node(tensor).op
-        return op in (*_HASHES, *_LOOKUPS, *_CROSSES, *SELECTIONS, "Bucketize")
+        return self._graph.node(tensor).op in BEGINNINGS
 
     def read(self, tensor: str, size: int | None) -> Any:
         """Returns the categorical column whose ids a tensor holds.

@@ -4,15 +4,69 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
 from estimator_spec.convert.keras_columns.kind import class_name, unknown_column
+from estimator_spec.saved_models.columns import RecoveredColumn
 
 _V1 = "tf.compat.v1.feature_column"
+_ALWAYS = object()  # the default of an option that is always written
+_VOCABULARY = {"dtype": tf.string, "num_oov_buckets": 0, "default_value": -1}
+
+
+class ColumnArguments(NamedTuple):
+    """Arguments of the function that makes a column, by the names of its attributes.
+
+    Attributes:
+        function: the function, of `tf.feature_column`.
+        needed: positional arguments.
+        options: others, with their defaults.
+    """
+
+    function: str
+    needed: tuple[str, ...]
+    options: Mapping[str, Any] = types.MappingProxyType({})
+
+
+_ARGUMENTS = {
+    "NumericColumn": ColumnArguments(
+        "numeric_column",
+        ("key",),
+        {"shape": (1,), "default_value": None, "dtype": tf.float32, "normalizer_fn": None},
+    ),
+    "BucketizedColumn": ColumnArguments("bucketized_column", ("source_column", "boundaries")),
+    "IdentityCategoricalColumn": ColumnArguments(
+        "categorical_column_with_identity", ("key", "number_buckets"), {"default_value": None}
+    ),
+    "HashedCategoricalColumn": ColumnArguments(
+        "categorical_column_with_hash_bucket", ("key", "hash_bucket_size"), {"dtype": tf.string}
+    ),
+    "VocabularyListCategoricalColumn": ColumnArguments(
+        "categorical_column_with_vocabulary_list", ("key", "vocabulary_list"), _VOCABULARY
+    ),
+    "VocabularyFileCategoricalColumn": ColumnArguments(
+        "categorical_column_with_vocabulary_file",
+        ("key", "vocabulary_file", "vocabulary_size"),
+        _VOCABULARY,
+    ),
+    "CrossedColumn": ColumnArguments(
+        "crossed_column", ("keys", "hash_bucket_size"), {"hash_key": None}
+    ),
+    "WeightedCategoricalColumn": ColumnArguments(
+        "weighted_categorical_column", ("categorical_column", "weight_feature_key")
+    ),
+    "IndicatorColumn": ColumnArguments("indicator_column", ("categorical_column",)),
+    "EmbeddingColumn": ColumnArguments(
+        "embedding_column",
+        ("categorical_column", "dimension"),
+        {"combiner": _ALWAYS, "max_norm": None, "use_safe_embedding_lookup": True},
+    ),
+}
 
 
 class ColumnWriter:
@@ -25,20 +79,51 @@ class ColumnWriter:
     def __init__(self, path_of: Callable[[str], Any] = str) -> None:
         self._path_of = path_of
 
-    def expression(self, column: Any) -> Any:
-        """Returns the call that makes a column, or a key of a cross.
+    def expression(self, column: Any) -> FunctionCall:
+        """Returns the call that makes a column.
 
         Raises:
             ValueError: the column is of an unknown class.
         """
-        if isinstance(column, str):
-            return column
-        write = _WRITERS.get(class_name(column))
-        if write is None:
+        if table_of(column) is not None:
+            return self.shared([column])
+        made = _ARGUMENTS.get(class_name(column))
+        if made is None:
             raise unknown_column(column)
-        return write(self, column)
+        needed = [self._argument(column, name) for name in made.needed]
+        changed = [name for name, value in made.options.items() if getattr(column, name) != value]
+        named = {name: self._argument(column, name) for name in changed}
+        return call(f"fc.{made.function}", *needed, **named)
 
-    def shared(self, group: Sequence[Any]) -> Any:
+    def expressions(
+        self, columns: Iterable[RecoveredColumn]
+    ) -> Iterator[tuple[RecoveredColumn, FunctionCall]]:
+        """Yields the calls that make columns; one, with the first column, for a shared table."""
+        groups: dict[Any, list[RecoveredColumn]] = {}
+        for place, found in enumerate(columns):
+            table = table_of(found.column)
+            groups.setdefault(place if table is None else table, []).append(found)
+        for table, group in groups.items():
+            made = [each.column for each in group]
+            is_shared = isinstance(table, str)
+            yield group[0], self.shared(made) if is_shared else self.expression(made[0])
+
+    def _argument(self, column: Any, name: str) -> Any:
+        value = getattr(column, name)
+        if name == "vocabulary_file":
+            return self._path_of(value)
+        if name == "normalizer_fn":
+            return Name(inspect.getsource(value).strip())
+        return self._plain(value)
+
+    def _plain(self, value: Any) -> Any:
+        if hasattr(value, "parse_example_spec"):
+            return self.expression(value)
+        if isinstance(value, tf.DType):
+            return Name(f"tf.{value.name}")
+        return [*map(self._plain, value)] if isinstance(value, (list, tuple)) else value
+
+    def shared(self, group: Sequence[Any]) -> FunctionCall:
         """Returns the call that makes the columns of a shared table."""
         first = group[0]
         inner = [self.expression(column.categorical_column) for column in group]
@@ -52,81 +137,6 @@ class ColumnWriter:
             named["max_norm"] = first.max_norm
         return call(function, inner, dimension, **named)
 
-    def _numeric(self, column: Any) -> FunctionCall:
-        named: dict[str, Any] = {}
-        if tuple(column.shape) != (1,):
-            named["shape"] = list(column.shape)
-        if column.default_value is not None:
-            named["default_value"] = _plain(column.default_value)
-        if column.dtype != tf.float32:
-            named["dtype"] = Name(f"tf.{column.dtype.name}")
-        if column.normalizer_fn is not None:
-            named["normalizer_fn"] = Name(inspect.getsource(column.normalizer_fn).strip())
-        return call("fc.numeric_column", column.key, **named)
-
-    def _bucketized(self, column: Any) -> FunctionCall:
-        source = self.expression(column.source_column)
-        return call("fc.bucketized_column", source, list(column.boundaries))
-
-    def _identity(self, column: Any) -> FunctionCall:
-        default = {} if column.default_value is None else {"default_value": column.default_value}
-        size = column.number_buckets
-        return call("fc.categorical_column_with_identity", column.key, size, **default)
-
-    def _hashed(self, column: Any) -> FunctionCall:
-        size, named = column.hash_bucket_size, _dtype(column)
-        return call("fc.categorical_column_with_hash_bucket", column.key, size, **named)
-
-    def _list(self, column: Any) -> FunctionCall:
-        words, named = list(column.vocabulary_list), {**_dtype(column), **_others(column)}
-        return call("fc.categorical_column_with_vocabulary_list", column.key, words, **named)
-
-    def _file(self, column: Any) -> FunctionCall:
-        size = int(column.vocabulary_size)
-        named = {**_dtype(column), **_others(column)}
-        path = self._path_of(column.vocabulary_file)
-        return call("fc.categorical_column_with_vocabulary_file", column.key, path, size, **named)
-
-    def _crossed(self, column: Any) -> FunctionCall:
-        keys = [self.expression(key) for key in column.keys]
-        named = {} if column.hash_key is None else {"hash_key": column.hash_key}
-        return call("fc.crossed_column", keys, column.hash_bucket_size, **named)
-
-    def _weighted(self, column: Any) -> FunctionCall:
-        inner = self.expression(column.categorical_column)
-        return call("fc.weighted_categorical_column", inner, column.weight_feature_key)
-
-    def _indicator(self, column: Any) -> FunctionCall:
-        return call("fc.indicator_column", self.expression(column.categorical_column))
-
-    def _embedding(self, column: Any) -> FunctionCall:
-        named: dict[str, Any] = {"combiner": column.combiner}
-        if column.max_norm is not None:
-            named["max_norm"] = column.max_norm
-        if not column.use_safe_embedding_lookup:
-            named["use_safe_embedding_lookup"] = False
-        inner = self.expression(column.categorical_column)
-        return call("fc.embedding_column", inner, column.dimension, **named)
-
-    def _shared(self, column: Any) -> FunctionCall:
-        return self.shared([column])
-
-
-_WRITERS: dict[str, Callable[[ColumnWriter, Any], FunctionCall]] = {
-    "NumericColumn": ColumnWriter._numeric,
-    "BucketizedColumn": ColumnWriter._bucketized,
-    "IdentityCategoricalColumn": ColumnWriter._identity,
-    "HashedCategoricalColumn": ColumnWriter._hashed,
-    "VocabularyListCategoricalColumn": ColumnWriter._list,
-    "VocabularyFileCategoricalColumn": ColumnWriter._file,
-    "CrossedColumn": ColumnWriter._crossed,
-    "WeightedCategoricalColumn": ColumnWriter._weighted,
-    "IndicatorColumn": ColumnWriter._indicator,
-    "EmbeddingColumn": ColumnWriter._embedding,
-    "SharedEmbeddingColumn": ColumnWriter._shared,
-    "_SharedEmbeddingColumn": ColumnWriter._shared,
-}
-
 
 def table_of(column: Any) -> str | None:
     """Returns the name of the table that a column shares; None if it shares none."""
@@ -137,19 +147,3 @@ def table_of(column: Any) -> str | None:
         return None
     with tf.Graph().as_default():  # the one public way to the name of the table
         return str(column.shared_embedding_column_creator.embedding_weights.op.name)
-
-
-def _dtype(column: Any) -> dict[str, Any]:
-    name = column.dtype.name
-    return {} if name == "string" else {"dtype": Name(f"tf.{name}")}
-
-
-def _others(column: Any) -> dict[str, Any]:
-    """Returns the argument that says which ids other words have."""
-    if column.num_oov_buckets:
-        return {"num_oov_buckets": int(column.num_oov_buckets)}
-    return {} if column.default_value == -1 else {"default_value": int(column.default_value)}
-
-
-def _plain(value: Any) -> Any:
-    return [_plain(each) for each in value] if isinstance(value, (list, tuple)) else value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -160,7 +160,7 @@ class ColumnReader:
         """Returns the embedding column of a lookup."""
         column, combination = self.looked_up(lookup)
         dimension = self.variables[lookup.variable].shape[1]
-        ids = walk_up(self._graph, lookup.ids, lambda name: name in self._graph.features)
+        ids = walk_up(self._graph, lookup.ids)
         return fc.embedding_column(
             column,
             dimension,
@@ -213,7 +213,7 @@ class ColumnReader:
             if packed is not None and packed.op == "Pack":
                 last = graph.constant(graph.inputs(packed)[-1])
                 size = None if last is None else int(last)
-        for tensor in walk_up(graph, indices, lambda found: self._ids.begins(found)):
+        for tensor in walk_up(graph, indices, categorical.BEGINNINGS):
             if self._ids.begins(tensor):
                 column = self._ids.read(tensor, size)
                 return fc.weighted_categorical_column(column, weights)
@@ -224,7 +224,7 @@ class ColumnReader:
     def lookup_below(self, name: str) -> TableLookup | None:
         """Returns the lookup of a variable that a node is computed of; the nearest one."""
         graph = self._graph
-        for tensor in walk_up(graph, name, lambda found: found in graph.features):
+        for tensor in walk_up(graph, name):
             node = graph.node(tensor)
             if node.op in (*_GATHERS, _PRODUCT):
                 lookup = self.lookup_of(node)
@@ -249,7 +249,7 @@ class ColumnReader:
     def _columns_of(self, indices: str) -> str:
         """Returns the ids that the indices of a product's matrix are packed of."""
         graph = self._graph
-        for tensor in walk_up(graph, indices, lambda name: graph.node(name).op == "LeftShift"):
+        for tensor in walk_up(graph, indices, ("LeftShift",)):
             node = graph.node(tensor)
             if node.op == "LeftShift":
                 # Clipped to the rows of the table, since a product checks no indices.
@@ -285,7 +285,7 @@ class ColumnReader:
                 continue
             for user in graph.readers(node.name):
                 if user.op in _DIVISIONS and node_name(user.input[0]) == node.name:
-                    below = walk_up(graph, user.input[1], self._is_segment)
+                    below = walk_up(graph, user.input[1], _WEIGHTED_SUMS)
                     ops = {graph.node(name).op for name in below}
                     combiner = "sqrtn" if "Sqrt" in ops else "mean"
                     return Combination(combiner, weights, max_norm, user.name)
@@ -315,9 +315,6 @@ class ColumnReader:
                     todo.append(user)
         return Combination("sum", weights, max_norm, todo[-1].name, drops_invalid)
 
-    def _is_segment(self, tensor: str) -> bool:
-        return self._graph.node(tensor).op in _WEIGHTED_SUMS
-
     def _after(self, name: str) -> Iterator[Any]:
         """Yields the nodes that gathered rows go through, up to those that combine them."""
         todo, seen = [name], set()
@@ -337,7 +334,7 @@ class ColumnReader:
         if product.op != "Mul":
             return None
         for tensor in graph.inputs(product):
-            above = set(map(node_name, walk_up(graph, tensor, lambda t: t in graph.features)))
+            above = set(map(node_name, walk_up(graph, tensor)))
             if lookup.name not in above:
                 return self._weights(tensor)
         return None
@@ -355,28 +352,24 @@ class ColumnReader:
 
 def graph_sources(graph: NodeGraph, tensor: str) -> set[str]:
     """Returns the tensors of features that a tensor is made of."""
-    return {
-        name
-        for name in walk_up(graph, tensor, lambda found: found in graph.features)
-        if name in graph.features
-    }
+    return {name for name in walk_up(graph, tensor) if name in graph.features}
 
 
-def walk_up(graph: NodeGraph, tensor: str, stop: Callable[[str], bool]) -> Iterator[str]:
-    """Yields what a tensor is made of, itself first, the nearest tensors first.
+def walk_up(graph: NodeGraph, tensor: str, ends: Collection[str] = ()) -> Iterator[str]:
+    """Yields what a tensor is made of, itself first, the nearest tensors first; up to features.
 
     Args:
         graph: the graph.
         tensor: where to begin.
-        stop: whether what a tensor is made of isn't wanted.
+        ends: ops of which the inputs aren't wanted.
     """
     todo, seen = [tensor], {tensor}
     for name in todo:  # which grows
         yield name
-        if name in graph.features or stop(name):
+        if name in graph.features:
             continue
         node = graph.node(name)
-        if node.op == "Shape":
+        if node.op == "Shape" or node.op in ends:
             continue
         for each in graph.inputs(node):
             if each not in seen:

@@ -11,12 +11,13 @@ import tensorflow as tf
 
 from estimator_spec.canned import input_layer
 from estimator_spec.convert.keras_columns.expressions import Name, call, render
+from estimator_spec.convert.keras_columns.serving_source import example_feature
 from estimator_spec.heads.feature_columns import scope_name
 from estimator_spec.saved_models.column_source import ColumnWriter, table_of
 from estimator_spec.saved_models.columns import RecoveredColumn
-from estimator_spec.saved_models.graph import UnknownPartError
+from estimator_spec.saved_models.graph import GraphFeature, UnknownPartError
 from estimator_spec.saved_models.recovery import RecoveredModel
-from estimator_spec.saved_models.text import NOT_STORED, feature_source
+from estimator_spec.saved_models.text import NOT_STORED
 from tpu_columns import tables
 
 _PROGRAM = '''\
@@ -176,39 +177,30 @@ def _arguments(model: RecoveredModel, columns: Mapping[str, Any]) -> dict[str, A
 
 def _expressions(writer: ColumnWriter, columns: Sequence[RecoveredColumn]) -> list[Any]:
     """Returns the source of columns; those of a shared table come from one call."""
-    groups: dict[Any, list[Any]] = {}
-    for place, found in enumerate(columns):
-        table = table_of(found.column)
-        groups.setdefault(place if table is None else table, []).append(found.column)
     made: list[Any] = []
-    for key, group in groups.items():
-        if isinstance(key, int):
-            made.append(writer.expression(group[0]))
-        else:
-            shared = render(writer.shared(group), 3, 1, 1, _WIDTH)
-            made.append(Name(f"*{shared}"))
+    for found, expression in writer.expressions(columns):
+        is_shared = table_of(found.column) is not None
+        shared = f"*{render(expression, 3, 1, 1, _WIDTH)}"
+        made.append(Name(shared) if is_shared else expression)
     return made
 
 
 def _features(model: RecoveredModel) -> dict[str, Any]:
     """Returns how tf.Examples are parsed: as in the SavedModel, or as the columns say."""
-    if model.parsing_spec:
-        return {key: feature_source(each) for key, each in model.parsed_features.items()}
-    found = {}
-    for key, feature in sorted(model.features.items()):
-        if feature.is_sparse or feature.shape is None or feature.dtype == tf.string:
-            found[key] = call("tf.io.VarLenFeature", Name(f"tf.{_stored(feature.dtype)}"))
-        else:
-            shape = list(feature.shape or (1,))
-            found[key] = call("tf.io.FixedLenFeature", shape, Name(f"tf.{_stored(feature.dtype)}"))
-    return found
+    spec = model.parsing_spec
+    if not spec:
+        spec = {key: _parsed(each) for key, each in sorted(model.features.items())}
+    return {key: example_feature(each) for key, each in spec.items()}
 
 
-def _stored(dtype: Any) -> str:
-    """Returns the dtype that a tf.Example has values of a dtype in."""
-    if dtype == tf.string:
-        return "string"
-    return "int64" if dtype.is_integer else "float32"
+def _parsed(feature: GraphFeature) -> Any:
+    """Returns how a feature that the graph doesn't parse may be stored in a tf.Example."""
+    if feature.dtype == tf.string:
+        return tf.io.VarLenFeature(tf.string)
+    dtype = tf.int64 if feature.dtype.is_integer else tf.float32
+    if feature.is_sparse or feature.shape is None:
+        return tf.io.VarLenFeature(dtype)
+    return tf.io.FixedLenFeature(feature.shape or (1,), dtype)
 
 
 def _label(model: RecoveredModel) -> Any:

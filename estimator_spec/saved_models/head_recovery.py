@@ -30,11 +30,11 @@ from estimator_spec.saved_models.graph import (
     NodeGraph,
     StoredTensor,
     UnknownPartError,
-    node_name,
 )
 
 _PASSED = dict.fromkeys(("Identity", "Reshape", "ExpandDims", "Squeeze", "Cast"), 0)
 _LAYERS = ("MatMul", "BiasAdd", "AddN", "AddV2", "Add")
+_ENDS = (*_LAYERS, "Softmax", "Sigmoid", "ArgMax")
 _LOGITS = (*_LAYERS, "StridedSlice", "Slice", "Split", "SplitV")
 _BIASES = ("dnn/logits/bias", "linear/linear_model/bias_weights", "baseline/bias")
 _READS = dict.fromkeys(("Identity", "ReadVariableOp", "ConcatV2", "Reshape"), 0)
@@ -274,7 +274,7 @@ class _HeadReader:
     def place(self, head: RecoveredHead) -> int:
         """Returns the number of the first of a head's logits among those of all heads."""
         graph = self._graph
-        for tensor in walk_up(graph, head.logits, lambda name: graph.node(name).op == "MatMul"):
+        for tensor in walk_up(graph, head.logits, ("MatMul",)):
             node = graph.node(tensor)
             if node.op in ("StridedSlice", "Slice"):
                 begin = graph.constant(graph.inputs(node)[1])
@@ -297,7 +297,7 @@ class _HeadReader:
         for key in keys:
             if key not in outputs:
                 continue
-            for tensor in walk_up(graph, outputs[key].tensor, self._is_layer):
+            for tensor in walk_up(graph, outputs[key].tensor, _ENDS):
                 node = graph.node(tensor)
                 words = None
                 if node.op in ("LookupTableFindV2", "LookupTableFind"):
@@ -312,9 +312,6 @@ class _HeadReader:
                 is_numbers = labels == tuple(map(str, range(len(labels))))
                 return None if is_numbers else labels
         return None
-
-    def _is_layer(self, tensor: str) -> bool:
-        return self._graph.node(node_name(tensor)).op in (*_LAYERS, "Softmax", "Sigmoid", "ArgMax")
 
 
 def _no_numbers(tensor: str) -> Any:

@@ -13,6 +13,8 @@ from estimator_spec.saved_models.graph import NodeGraph, UnknownPartError, node_
 
 _KERNEL = re.compile(r"dnn/hiddenlayer_(\d+)/kernel")
 _LOGITS_KERNEL = "dnn/logits/kernel"
+# A layer's output before its activation, or what is of no layer.
+_ENDS = ("BiasAdd", "MatMul", "Const", "VarHandleOp", "ReadVariableOp")
 ACTIVATIONS = {
     "Relu": tf.nn.relu,
     "Relu6": tf.nn.relu6,
@@ -80,10 +82,7 @@ def _product(graph: NodeGraph, columns: ColumnReader, kernel: str) -> Any:
 
 def _activation(graph: NodeGraph, layer: Any, following: Any) -> Any:
     """Returns the activation function between two layers, or None."""
-    between = [
-        graph.node(tensor)
-        for tensor in walk_up(graph, graph.inputs(following)[0], lambda t: _ends(graph, t, layer))
-    ]
+    between = [graph.node(tensor) for tensor in walk_up(graph, graph.inputs(following)[0], _ENDS)]
     sums = [node for node in between if node.op == "BiasAdd"]
     ops = {
         node.op
@@ -106,9 +105,3 @@ def _activation(graph: NodeGraph, layer: Any, following: Any) -> Any:
     if any("alpha" in node.attr and abs(node.attr["alpha"].f - 0.2) > 1e-6 for node in found):
         raise UnknownPartError(f"{found[0].name}: a leaky_relu whose alpha isn't 0.2")
     return None if op is None else ACTIVATIONS[op]
-
-
-def _ends(graph: NodeGraph, tensor: str, layer: Any) -> bool:
-    """Returns whether a tensor is a layer's output, before its activation, or of no layer."""
-    node = graph.node(tensor)
-    return node.op in ("BiasAdd", "MatMul", "Const", "VarHandleOp", "ReadVariableOp")

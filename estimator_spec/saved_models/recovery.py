@@ -76,12 +76,12 @@ class RecoveredModel:
     def parsing_spec(self) -> dict[str, Any]:
         """The argument of `tf.io.parse_example`; empty if the graph parses no tf.Examples."""
         found: dict[str, Any] = {}
-        for feature in self.parsed_features.values():
+        for key, feature in self.parsed_features.items():
             if feature.is_sparse:
-                found[feature.fed_as] = tf.io.VarLenFeature(feature.dtype)
+                found[key] = tf.io.VarLenFeature(feature.dtype)
             else:
                 default = None if feature.default is None else feature.default.tolist()
-                found[feature.fed_as] = tf.io.FixedLenFeature(feature.shape, feature.dtype, default)
+                found[key] = tf.io.FixedLenFeature(feature.shape, feature.dtype, default)
         return found
 
     @property

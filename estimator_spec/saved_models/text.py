@@ -8,11 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert.keras_columns.expressions import Name, call, render
+from estimator_spec.convert.keras_columns.expressions import call, render
+from estimator_spec.convert.keras_columns.serving_source import example_feature
 from estimator_spec.core.common.terminal import format_table
-from estimator_spec.saved_models.column_source import ColumnWriter, table_of
+from estimator_spec.saved_models.column_source import ColumnWriter
 from estimator_spec.saved_models.columns import RecoveredColumn
-from estimator_spec.saved_models.graph import GraphFeature, GraphSignature, StoredTensor
+from estimator_spec.saved_models.graph import GraphSignature, StoredTensor
 from estimator_spec.saved_models.recovery import RecoveredModel
 
 NOT_STORED = (
@@ -33,7 +34,7 @@ def _lines(model: RecoveredModel) -> Iterator[str]:
         yield from (f"  {line}" for line in signature_lines(signature))
     if model.parsing_spec:
         yield "\ntf.Examples are parsed by"
-        spec = {key: feature_source(each) for key, each in model.parsed_features.items()}
+        spec = {key: example_feature(each) for key, each in model.parsing_spec.items()}
         yield render(spec, width=100)
     for title, columns in (("linear", model.linear), ("deep", model.deep)):
         if columns is not None:
@@ -88,16 +89,8 @@ def variable_rows(model: RecoveredModel) -> list[tuple[str, str, str]]:
 
 def column_lines(columns: Sequence[RecoveredColumn]) -> Iterator[str]:
     """Yields the source text of columns; those of a shared table have one line."""
-    groups: dict[Any, list[RecoveredColumn]] = {}
-    for found in columns:
-        table = table_of(found.column)
-        groups.setdefault(found.tensor if table is None else (table,), []).append(found)
-    writer = ColumnWriter()
-    for group in groups.values():
-        made = [each.column for each in group]
-        is_shared = table_of(made[0]) is not None
-        expression = writer.shared(made) if is_shared else writer.expression(made[0])
-        text, variable = render(expression, width=10**6), group[0].variable
+    for found, expression in ColumnWriter().expressions(columns):
+        text, variable = render(expression, width=10**6), found.variable
         yield text if variable is None else f"{text}  # {variable}"
 
 
@@ -111,15 +104,6 @@ def _tensors(label: str, tensors: dict[str, StoredTensor]) -> Iterator[str]:
     for key, info in tensors.items():
         shape = "any shape" if info.shape is None else str(list(info.shape)).replace("None", "?")
         yield f"{label} {key}: {info.dtype.name} {shape}  # {info.tensor}"
-
-
-def feature_source(feature: GraphFeature) -> Any:
-    """Returns the source of how a parsed feature is parsed."""
-    dtype = Name(f"tf.{feature.dtype.name}")
-    if feature.is_sparse:
-        return call("tf.io.VarLenFeature", dtype)
-    default = () if feature.default is None else (feature.default.tolist(),)
-    return call("tf.io.FixedLenFeature", list(feature.shape or ()), dtype, *default)
 
 
 def _unknown(unknown: Sequence[str]) -> Iterator[str]:

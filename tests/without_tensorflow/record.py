@@ -29,9 +29,10 @@ from estimator_spec.convert.keras_columns.readings import NUMPY  # noqa: E402
 from estimator_spec.convert.keras_program import batches, proof, written  # noqa: E402
 from estimator_spec.convert.keras_program.first_use import EstimatorUse  # noqa: E402
 from estimator_spec.convert.keras_program.recording import ProofRecording  # noqa: E402
+from estimator_spec.convert.torch_columns import written as torch_written  # noqa: E402
 from estimator_spec.convert.torch_program import target  # noqa: E402
 from estimator_spec.core.user_functions.model_spec import ModeKeys  # noqa: E402
-from test_random_models import models  # noqa: E402
+from test_random_models import models, tensors_of  # noqa: E402
 
 fc = tf.feature_column
 SIZE = 24
@@ -51,8 +52,8 @@ def record(directory: Path, name: str, estimator: Any, input_fn: Callable[[], An
     recording = ProofRecording()
     result = proof.compare(use, program, [*found, edges], [], found, recording=recording)
     (of_keras / "check.npz").write_bytes(recording.to_bytes())
-    plain = target.plan_program(use, estimator.model_dir, name, "")
-    target.write_program(plain, str(of_torch))
+    plain = target.plan_program(use, estimator.model_dir, name)
+    torch_written.write_program(plain, str(of_torch))
     recording.stated.clear()  # of Keras
     (of_torch / "check.npz").write_bytes(recording.to_bytes())
     print(f"{name}: {result.headline}")
@@ -135,19 +136,12 @@ def record_random_models(directory: Path, number: int, temporary: Path) -> None:
     )
     @given(drawn=models())
     def record_one(drawn: Any) -> None:
-        kind, options, features = drawn
+        kind, options, features, labels = drawn
         name = f"random_{next(names)}"
 
         def input_fn() -> Any:
-            tensors = {
-                key: tf.constant(value)
-                if isinstance(value, np.ndarray)
-                else tf.SparseTensor(*value)
-                for key, value in features.items()
-            }
-            (numbers,) = (v for v in features.values() if isinstance(v, np.ndarray))
-            labels = (numbers > 0).astype(np.int64)
-            return tf.data.Dataset.from_tensor_slices((tensors, labels)).repeat().batch(6)
+            data = tf.data.Dataset.from_tensor_slices((tensors_of(features), labels))
+            return data.repeat().batch(6)
 
         record(directory, name, kind(model_dir=str(temporary / name), **options), input_fn)
 

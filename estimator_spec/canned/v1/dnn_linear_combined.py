@@ -123,15 +123,11 @@ class DNNLinearCombinedEstimator(Estimator):
                 hidden_layers.summarize(linear.SCOPE, logits)
             return logits
 
-        parts: list[Part] = []
-        if dnn_columns:
-            rate = _DNN_LEARNING_RATE
-            of_deep = ModelPart(SCOPE, dnn_optimizer, rate, dnn_columns, layers=layers)
-            parts.append((deep, of_deep))
-        if linear_columns:
-            rate, combiner = LINEAR_LEARNING_RATE, linear_sparse_combiner
-            of_wide = ModelPart(linear.SCOPE, linear_optimizer, rate, linear_columns, combiner)
-            parts.append((wide, of_wide))
+        rate, combiner = LINEAR_LEARNING_RATE, linear_sparse_combiner
+        of_wide = ModelPart(linear.SCOPE, linear_optimizer, rate, linear_columns, combiner)
+        of_deep = ModelPart(SCOPE, dnn_optimizer, _DNN_LEARNING_RATE, dnn_columns, layers=layers)
+        both: list[Part] = [(deep, of_deep), (wide, of_wide)]
+        parts = [(build, part) for build, part in both if part.columns]
         self.canned_model = CannedModel(head, tuple(part for _, part in parts), generation=1)
         model_fn = _make_model_fn(head, parts)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes Keras 3 models of feature columns.
 
-`kinds` has the table of columns and layers. A `plan` says how the features are read
-(`preprocessing`) and which layers follow; `live` makes a model of it, and `source` a program.
+`categorical` and `dense` have the tables of columns and layers. A `plan` says how the features are
+read (`preprocessing`) and which layers follow; `source` writes a program of it, and `live` runs
+that as a model.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import os
-import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,30 +15,23 @@ import tensorflow as tf
 
 from estimator_spec.convert.keras_columns import (
     distributed,
-    keras_layers,
     live,
     planned,
     readings,
     trained_values,
 )
-from estimator_spec.convert.keras_columns import source as model_source
-from estimator_spec.convert.keras_columns.plan import Difference, ModelPlan, Origin
-from estimator_spec.convert.optional_packages import load_extra
+from estimator_spec.convert.keras_columns.plan import (
+    ColumnConversion,
+    Difference,
+    ModelPlan,
+    Origin,
+)
+from estimator_spec.convert.keras_columns.readings import Reading
+from estimator_spec.convert.optional_packages import check_keras, load_extra
 
 
-@dataclasses.dataclass(frozen=True)
-class KerasConversion:
-    """Record of a conversion of feature columns to a Keras model.
-
-    Attributes:
-        origins: how each column became layers.
-        differences: what isn't equal.
-        variables: names of the checkpoint's variables by name of the layer.
-    """
-
-    origins: tuple[Origin, ...]
-    differences: tuple[Difference, ...]
-    variables: dict[str, str]
+class KerasConversion(ColumnConversion):
+    """Record of a conversion to a Keras model; variables by name of the layer."""
 
 
 def to_keras(
@@ -94,7 +84,7 @@ def to_keras(
         RuntimeError: Keras has another backend than TensorFlow, or ops don't run eagerly.
         ValueError: a column can't move, two have the same name, or a vocabulary is missing.
     """
-    keras_layers.check_versions()
+    check_keras()
     if not tf.executing_eagerly():
         raise RuntimeError(
             "to_keras makes a Keras 3 model, which needs TensorFlow 2's behaviour: call it outside "
@@ -104,47 +94,29 @@ def to_keras(
     if embeddings not in distributed.EMBEDDINGS:
         names = " or ".join(map(repr, distributed.EMBEDDINGS))
         raise ValueError(f"embeddings must be {names}, got {embeddings!r}.")
-    if reading not in (readings.TENSORFLOW.name, readings.NUMPY.name):
+    if reading not in readings.BY_NAME:
         raise ValueError(f"reading must be 'tensorflow' or 'numpy', got {reading!r}.")
+    if reading == readings.NUMPY.name:
+        load_extra("farmhash", "without-tensorflow")
     plan = planned.plan_source(source, layer, units, sparse_combiner, embeddings)
     checkpoint = planned.checkpoint_of(source, checkpoint)
-    return _make(plan, checkpoint, variable_names, reading == readings.NUMPY.name)
+    return _make(plan, checkpoint, variable_names, readings.BY_NAME[reading])
 
 
 def _make(
-    plan: ModelPlan, checkpoint: Any, variable_names: Mapping[str, str] | None, by_numpy: bool
+    plan: ModelPlan, checkpoint: Any, variable_names: Mapping[str, str] | None, reading: Reading
 ) -> Any:
     found = {}
     if checkpoint is not None:
         found = trained_values.find_variables(plan, checkpoint, variable_names)
     # Random values would take the memory of the table twice more.
-    initializer = "uniform" if checkpoint is None else "zeros"
-    model = _by_numpy(plan, initializer) if by_numpy else live.build_model(plan, initializer)
+    model = live.build_model(plan, reading, "uniform" if checkpoint is None else "zeros")
     if checkpoint is not None:
         trained_values.load(model, checkpoint, found)
-    names = {variable.layer: name for variable, name in found.items()}
-    if plan.objectives:
-        if not by_numpy:
-            live.compile_model(plan, model)
-        if plan.optimizer is not None and checkpoint is not None:
+        if plan.objectives and plan.optimizer is not None:
             trained_values.load_slots(plan, model, checkpoint, found)
+    names = {variable.layer: name for variable, name in found.items()}
     model.conversion = KerasConversion(tuple(plan.origins), tuple(plan.differences), names)
-    return model
-
-
-def _by_numpy(plan: ModelPlan, initializer: str) -> Any:
-    """Returns the model of a program without TensorFlow, with its functions as attributes."""
-    load_extra("farmhash", "without-tensorflow")
-    module = types.ModuleType("without_tensorflow")
-    module.__file__ = os.path.abspath("model.py")
-    exec(model_source.write_model(plan, "this program", readings.NUMPY), vars(module))
-    has_tables = "initializer" in inspect.signature(module.build_model).parameters
-    model = module.build_model(initializer) if has_tables else module.build_model()
-    if plan.objectives:
-        module.compile_model(model, *([] if plan.optimizer is not None else [None]))
-    for name in ("preprocess", "training_batch", "with_classes"):
-        if hasattr(module, name):
-            setattr(model, name, getattr(module, name))
     return model
 
 

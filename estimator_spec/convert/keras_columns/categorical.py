@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert.keras_columns import program_parts
+from estimator_spec.convert.keras_columns import vocabularies
 from estimator_spec.convert.keras_columns.expressions import FunctionCall, Name, call
 from estimator_spec.convert.keras_columns.kind import (
     ColumnIds,
@@ -40,9 +40,7 @@ def read_numbers(column: Any, plan: ModelPlan) -> FunctionCall:
     plan.examples[column.key] = tf.io.FixedLenFeature(shape, column.dtype, default)
     arguments: list[Any] = [feature(column.key), count(shape)]
     if column.normalizer_fn is not None:
-        arguments.append(
-            program_parts.given(column.normalizer_fn, f"{column.key}_normalizer", plan)
-        )
+        arguments.append(plan.normalizer(column))
     return call("numbers", *arguments)
 
 
@@ -83,7 +81,7 @@ def _vocabulary(column: Any, plan: ModelPlan) -> ColumnIds:
             "default_value",
             "the row of the default id trains for other words, too, as in the column",
         )
-    initializer = program_parts.vocabulary_initializer(column, plan)
+    initializer = vocabularies.initializer_of(column, plan)
     plan.constants[table] = call("vocabulary_table", initializer, **options)
     ids = call("vocabulary_ids", _values(column.key, column.dtype, plan), Name(table))
     return ColumnIds(column.name, "categories", ids, int(column.num_buckets))

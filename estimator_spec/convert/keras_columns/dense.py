@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert.keras_columns import program_parts
 from estimator_spec.convert.keras_columns.categorical import (
     CATEGORICAL,
     bucket_boundaries,
@@ -176,9 +175,7 @@ def _sequence_numeric(column: Any, plan: ModelPlan) -> Name:
     if column.default_value:
         arguments["default"] = float(column.default_value)
     if column.normalizer_fn is not None:
-        arguments["normalizer"] = program_parts.given(
-            column.normalizer_fn, f"{column.key}_normalizer", plan
-        )
+        arguments["normalizer"] = plan.normalizer(column)
     shape = [int(axis) for axis in column.shape]
     steps = call("number_steps", name, feature(column.key), shape, **arguments)
     lengths = Input((), "int64")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expressions that can be evaluated, and written as Python source in the style of ruff."""
+"""Expressions that are written as Python source, in the style of ruff."""
 
 from __future__ import annotations
 
@@ -29,14 +29,6 @@ class DictItem:
 
 
 @dataclasses.dataclass(frozen=True)
-class Given:
-    """An object of the program, such as a function, with the source text that stands for it."""
-
-    value: Any
-    text: str
-
-
-@dataclasses.dataclass(frozen=True)
 class FunctionCall:
     """A call of a function, or of what another call returns.
 
@@ -46,7 +38,7 @@ class FunctionCall:
         named: keyword arguments.
     """
 
-    function: Name | FunctionCall | Given
+    function: Name | FunctionCall
     arguments: tuple[Any, ...] = ()
     named: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -63,44 +55,9 @@ def call(function: str, *arguments: Any, **named: Any) -> FunctionCall:
     return FunctionCall(Name(function), arguments, named)
 
 
-def evaluate(expression: Any, names: Mapping[str, Any]) -> Any:
-    """Returns the value of an expression.
-
-    Args:
-        expression: an expression, a plain value, or a list, tuple or dict of them.
-        names: the variables, functions and modules that it uses.
-    """
-    if isinstance(expression, Name):
-        first, *rest = expression.text.split(".")
-        value = names[first]
-        for attribute in rest:
-            value = getattr(value, attribute)
-        return value
-    if isinstance(expression, DictItem):
-        return evaluate(expression.owner, names)[expression.key]
-    if isinstance(expression, Given):
-        return expression.value
-    if isinstance(expression, FunctionCall):
-        function = evaluate(expression.function, names)
-        arguments = [evaluate(argument, names) for argument in expression.arguments]
-        return function(
-            *arguments, **{key: evaluate(value, names) for key, value in expression.named.items()}
-        )
-    if isinstance(expression, Merged):
-        merged: dict[str, Any] = {}
-        for part in expression.parts:
-            merged.update(evaluate(part, names))
-        return merged
-    if isinstance(expression, (list, tuple)):
-        return type(expression)(evaluate(value, names) for value in expression)
-    if isinstance(expression, dict):
-        return {key: evaluate(value, names) for key, value in expression.items()}
-    return expression
-
-
 def names_in(expression: Any) -> Iterator[str]:
     """Yields the names that an expression uses: of variables, functions and modules."""
-    if isinstance(expression, (Name, Given)):
+    if isinstance(expression, Name):
         yield expression.text.split(".")[0]
     elif isinstance(expression, DictItem):
         yield from names_in(expression.owner)
@@ -117,7 +74,7 @@ def render(
     """Returns the source text of an expression, in lines of at most `width` if it can be.
 
     Args:
-        expression: as for `evaluate`.
+        expression: an expression, a plain value, or a list, tuple or dict of them.
         depth: levels of indentation of the line that it begins on.
         before: characters before it on this line, beside the indentation.
         after: characters that follow it on its last line.
@@ -161,7 +118,7 @@ def literal(value: Any) -> str:
 
 
 def _one_line(expression: Any) -> str:
-    if isinstance(expression, (Name, Given)):
+    if isinstance(expression, Name):
         return expression.text
     if isinstance(expression, DictItem):
         return f"{expression.owner.text}[{literal(expression.key)}]"

@@ -9,7 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.convert.keras_columns import program_parts
 from estimator_spec.convert.keras_columns.expressions import DictItem, FunctionCall, Name, call
 from estimator_spec.convert.keras_columns.plan import (
     FEATURES,
@@ -196,7 +195,7 @@ def _own_loss(plan: ModelPlan, head: HeadDescription, reduction: str | None) -> 
     """Returns the expression of a loss function of the program's own."""
     name = f"{head.name}_loss" if head.name else "loss_of_examples"
     integers = {"dtype_of_labels": "int64"} if head.kind == "classes" else {}
-    function = program_parts.given_loss(head.loss_fn, name, plan)
+    function = plan.named(plan.losses, name, head.loss_fn)
     return call("OwnLoss", function, **integers, reduction=reduction)
 
 
@@ -328,6 +327,5 @@ def _weights(column: Any, plan: ModelPlan) -> FunctionCall:
         return call("example_weights", FEATURES, column)
     arguments: list[Any] = [FEATURES, column.key]
     if column.normalizer_fn is not None:
-        name = f"{column.key}_normalizer"
-        arguments.append(program_parts.given(column.normalizer_fn, name, plan))
+        arguments.append(plan.normalizer(column))
     return call("example_weights", *arguments)

@@ -1,66 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a Keras model of a plan."""
+"""Makes a Keras model of a plan: runs the program that `source` writes of it."""
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+import inspect
+import itertools
+import linecache
+import types
+from collections.abc import Mapping
 from typing import Any
 
-import tensorflow as tf
-
-from estimator_spec.convert.keras_columns import preprocessing
-from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
-from estimator_spec.convert.keras_columns.keras_layers import definitions
+from estimator_spec.convert.keras_columns import source
 from estimator_spec.convert.keras_columns.plan import ModelPlan
+from estimator_spec.convert.keras_columns.readings import TENSORFLOW, Reading
 from estimator_spec.convert.optional_packages import load_extra
 
+_NUMBERS = itertools.count(1)
 
-def build_core(plan: ModelPlan, initializer: str = "uniform") -> Any:
-    """Returns the functional Keras model over ids, weights and numbers.
+
+def build_model(plan: ModelPlan, reading: Reading, initializer: str = "uniform") -> Any:
+    """Returns a Keras model, compiled if the plan has a loss.
 
     Args:
         plan: the plan.
+        reading: TensorFlow reads the features of a model over raw ones; else `preprocess`, an
+            attribute of the model, reads them.
         initializer: Keras' initializer of tables.
-    """
-    keras = load_extra("keras")
-    names: dict[str, Any] = {**known_names(), "initializer": initializer}
-    inputs = {}
-    for name, made in plan.inputs.items():
-        inputs[name] = keras.Input(made.shape, dtype=made.dtype, name=made.layer)
-    names.update(inputs)
-    for variable, expression in plan.layers:
-        names[variable] = evaluate(expression, names)
-    outputs = {name: names[variable.text] for name, variable in plan.outputs.items()}
-    if len(outputs) == 1 and not plan.objectives:
-        (outputs,) = outputs.values()
-    return keras.Model(inputs, outputs)
-
-
-def build_model(plan: ModelPlan, initializer: str = "uniform") -> Any:
-    """Returns a Keras model over raw features.
-
-    Args:
-        plan: the plan.
-        initializer: as for `build_core`.
 
     Raises:
         RuntimeError: Keras has another backend than TensorFlow, which reads the features.
     """
     backend = load_extra("keras").backend.backend()
-    if backend != "tensorflow":
+    if reading == TENSORFLOW and backend != "tensorflow":
         raise RuntimeError(
             f"Keras has the backend {backend!r}, but a model over raw features reads them by "
             "TensorFlow's ops. Set KERAS_BACKEND=tensorflow, or use what to-keras writes: "
             "`preprocess` in tf.data, and `build_model` with any backend."
         )
-    return _model_class()(plan, initializer)
+    module = _run(plan, reading)
+    model = build_core(module, initializer)
+    if reading == TENSORFLOW:
+        model = _model_class()(module, model)
+    else:
+        for name in ("preprocess", "training_batch", "with_classes"):
+            if hasattr(module, name):
+                setattr(model, name, getattr(module, name))
+    if plan.objectives:
+        module.compile_model(model, *([] if plan.optimizer is not None else [None]))
+    return model
 
 
-def known_names() -> dict[str, Any]:
-    """Returns the modules, classes and functions that expressions of layers use, by name."""
-    keras, keras_rs = load_extra("keras"), load_extra("keras_rs")
-    return {"keras": keras, "keras_rs": keras_rs, "tf": tf, **definitions()}
+def build_core(module: Any, initializer: str) -> Any:
+    """Returns the functional Keras model over ids, weights and numbers of a written program."""
+    has_tables = "initializer" in inspect.signature(module.build_model).parameters
+    return module.build_model(initializer) if has_tables else module.build_model()
+
+
+def run_program(text: str, path: str, given: Mapping[str, Any]) -> types.ModuleType:
+    """Returns the module of a written program, under a name of its own.
+
+    Args:
+        text: the text of `model.py`.
+        path: its path.
+        given: what names of the module are, in place of what the text imports or defines.
+    """
+    module = types.ModuleType("model_of_to_keras")
+    module.__file__ = path
+    tree = ast.parse(text, path)
+    tree.body = [node for node in tree.body if _defined(node) not in given]
+    vars(module).update(given)
+    exec(compile(tree, path, "exec"), vars(module))
+    return module
+
+
+def _defined(node: ast.stmt) -> str | None:
+    """Returns the name that a class, a function or the import of a module defines."""
+    return node.names[0].name if isinstance(node, ast.Import) else getattr(node, "name", None)
+
+
+def _run(plan: ModelPlan, reading: Reading) -> types.ModuleType:
+    given = dict(plan.words)
+    if reading == TENSORFLOW:  # functions of the estimator's program needn't have a source
+        given |= reading.keras_classes() | plan.functions | plan.losses
+        plan = dataclasses.replace(plan, functions={}, losses={})
+    text = source.write_model(plan, "this program", reading)
+    # As for functions of an interpreter's prompt: AutoGraph finds sources by the file's name.
+    path = f"<model.py {next(_NUMBERS)} of to_keras>"
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    return run_program(text, path, given)
 
 
 @functools.cache
@@ -74,23 +104,18 @@ def _model_class() -> Any:
             core: the functional model over ids, weights and numbers. It can be saved and exported.
         """
 
-        def __init__(self, plan: ModelPlan, initializer: str) -> None:
+        def __init__(self, module: types.ModuleType, core: Any) -> None:
             super().__init__()
-            self._plan = lambda: plan  # Keras would track its dicts
+            self._program: Any = module
             self.autocast = False  # columns get features as they are
             self._convert_input_args = False
             self._allow_non_tensor_positional_args = True  # arrays of strings
-            self.core = build_core(plan, initializer)
-            names = {**known_names(), **vars(preprocessing)}
-            names.update({key: evaluate(value, names) for key, value in plan.constants.items()})
-            self._evaluate = functools.partial(_evaluate, names)
+            self.core = core
             self.built = True
 
         def preprocess(self, features: Mapping[str, Any]) -> dict[str, Any]:
             """Returns the ids, weights and numbers of raw features, for tf.data and `core`."""
-            plan = self._plan()
-            groups = Merged(tuple(entry for group in plan.groups.values() for entry in group))
-            tensors: dict[str, Any] = self._evaluate(groups, features)
+            tensors: dict[str, Any] = self._program.preprocess(_Features(features))
             return tensors
 
         def call(self, features: Mapping[str, Any], training: bool = False) -> Any:
@@ -99,28 +124,14 @@ def _model_class() -> Any:
 
         def training_batch(self, features: Mapping[str, Any], labels: Any) -> tuple[Any, ...]:
             """Returns what `fit` and `evaluate` take of a batch: features, targets and weights."""
-            targets: dict[str, Any] = {}
-            weights: dict[str, Any] = {}
-            objectives = self._plan().objectives
-            for each in objectives:
-                number = self._evaluate(each.labels, features, labels)
-                targets.update(dict.fromkeys(each.outputs, number))
-                own = preprocessing.unit_weights(number)
-                if each.weights is not None:
-                    own = self._evaluate(each.weights, features, labels)
-                weights.update(dict.fromkeys(each.outputs, own))
-            if all(each.weights is None for each in objectives):
-                return features, targets
-            return features, targets, weights if len(objectives) > 1 else own
+            _, *targets = self._program.training_batch(_Features(features), labels)
+            return features, *targets
 
         def predictions(self, features: Mapping[str, Any]) -> dict[str, Any]:
             """Returns the estimator's predictions of raw features, `classes` among them."""
             outputs = dict(self(features))
-            for each in self._plan().objectives:
-                if each.of_classes is not None:
-                    names = {"outputs": outputs, each.classes: each.class_names}
-                    outputs |= evaluate(each.of_classes, {**vars(preprocessing), **names})
-            return outputs
+            with_classes = getattr(self._program, "with_classes", dict)
+            return with_classes(outputs)
 
         def make_train_function(self, force: bool = False) -> Any:
             """Returns the function that trains by steps.
@@ -143,32 +154,8 @@ def _model_class() -> Any:
     return ColumnsModel
 
 
-def compile_model(plan: ModelPlan, model: Any) -> None:
-    """Compiles a model with the loss, the metrics and the optimizer of a plan, if it has one."""
-    model.compile(**evaluate(plan.compiled(plan.optimizer), known_names()))
-
-
-def _evaluate(
-    names: dict[str, Any], expression: Any, features: Mapping[str, Any], labels: Any = None
-) -> Any:
-    values = {"features": _Features(features), "labels": labels}
-    return evaluate(expression, {**names, **values})
-
-
-class _Features(Mapping[str, Any]):
+class _Features(dict[str, Any]):
     """Raw features by key, with an error that names a missing one."""
 
-    def __init__(self, features: Mapping[str, Any]) -> None:
-        self._features = features
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._features)
-
-    def __len__(self) -> int:
-        return len(self._features)
-
-    def __getitem__(self, key: str) -> Any:
-        if key in self._features:
-            return self._features[key]
-        there = sorted(map(str, self._features))
-        raise ValueError(f"Feature {key!r} is missing; the features are {there}.")
+    def __missing__(self, key: str) -> Any:
+        raise ValueError(f"Feature {key!r} is missing; the features are {sorted(map(str, self))}.")

@@ -10,7 +10,7 @@ import collections
 import dataclasses
 from typing import Any
 
-from estimator_spec.convert.keras_columns import optimizer_settings, program_parts
+from estimator_spec.convert.keras_columns import optimizer_settings
 from estimator_spec.convert.keras_columns.expressions import FunctionCall, call
 from estimator_spec.convert.keras_columns.optimizer_settings import OptimizerSettings, Unmovable
 from estimator_spec.convert.keras_columns.plan import ModelPlan
@@ -19,10 +19,10 @@ from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
 @dataclasses.dataclass(frozen=True)
 class OptimizerRule:
-    """A Keras 3 optimizer that has an older one's rule.
+    """An optimizer of programs that has another one's rule.
 
     Attributes:
-        keras: its name.
+        keras: its name; of most, that of Keras 3's.
         arguments: its arguments, by those of the older one.
         slots: Keras' names of slots, and what names them in the checkpoint: the ending of their
             names, or, of TensorFlow 1, the argument with it; in the order of their creation.
@@ -37,11 +37,12 @@ class OptimizerRule:
     has_rate: bool = True
 
 
-def _same(*names: str) -> dict[str, str]:
+def same(*names: str) -> dict[str, str]:
+    """Returns names of arguments or slots that both optimizers call alike."""
     return {name: name for name in names}
 
 
-_FTRL = _same(
+_FTRL = same(
     "learning_rate_power",
     "initial_accumulator_value",
     "l1_regularization_strength",
@@ -49,7 +50,7 @@ _FTRL = _same(
     "l2_shrinkage_regularization_strength",
     "beta",
 )
-_CLIPPING = _same("clipvalue", "clipnorm", "global_clipnorm")
+_CLIPPING = same("clipvalue", "clipnorm", "global_clipnorm")
 _CLIPPED_SUMS = (
     "the estimator clips the gradient of each lookup before it sums them, and Keras clips the sum: "
     "rows of {tables}, which several columns look up, train differently"
@@ -63,11 +64,11 @@ OTHER_ROWS = (
 RULES = {
     "AdadeltaOptimizer": OptimizerRule(
         "Adadelta",
-        _same("rho", "epsilon"),
+        same("rho", "epsilon"),
         {"accumulated_grad": "name", "accumulated_delta_var": "name"},
     ),
     "AdagradOptimizer": OptimizerRule(
-        "Adagrad", _same("initial_accumulator_value"), {"accumulator": "name"}, {"epsilon": 0.0}
+        "Adagrad", same("initial_accumulator_value"), {"accumulator": "name"}, {"epsilon": 0.0}
     ),
     "AdamOptimizer": OptimizerRule(
         "Adam",
@@ -86,34 +87,34 @@ RULES = {
     ),
     "RMSPropOptimizer": OptimizerRule(
         "RMSprop",
-        {"decay": "rho", **_same("momentum", "epsilon", "centered")},
+        {"decay": "rho", **same("momentum", "epsilon", "centered")},
         {"velocity": "name", "average_gradient": "name", "momentum": "name"},
     ),
     "Adadelta": OptimizerRule(
         "Adadelta",
-        _same("rho", "epsilon"),
+        same("rho", "epsilon"),
         {"accumulated_grad": "/accum_grad", "accumulated_delta_var": "/accum_var"},
     ),
     "Adagrad": OptimizerRule(
-        "Adagrad", _same("initial_accumulator_value", "epsilon"), {"accumulator": "/accumulator"}
+        "Adagrad", same("initial_accumulator_value", "epsilon"), {"accumulator": "/accumulator"}
     ),
     "Adam": OptimizerRule(
         "Adam",
-        _same("beta_1", "beta_2", "epsilon", "amsgrad"),
+        same("beta_1", "beta_2", "epsilon", "amsgrad"),
         {"momentum": "/m", "velocity": "/v", "velocity_hat": "/vhat"},
     ),
     "Adamax": OptimizerRule(
         "Adamax",
-        _same("beta_1", "beta_2", "epsilon"),
+        same("beta_1", "beta_2", "epsilon"),
         {"momentum": "/m", "norm": "/v"},
     ),
     "Ftrl": OptimizerRule("Ftrl", _FTRL, {"accumulator": "/accumulator", "linear": "/linear"}),
     "RMSprop": OptimizerRule(
         "RMSprop",
-        _same("rho", "momentum", "epsilon", "centered"),
+        same("rho", "momentum", "epsilon", "centered"),
         {"velocity": "/rms", "average_gradient": "/mg", "momentum": "/momentum"},
     ),
-    "SGD": OptimizerRule("SGD", _same("momentum", "nesterov"), {"momentum": "/momentum"}),
+    "SGD": OptimizerRule("SGD", same("momentum", "nesterov"), {"momentum": "/momentum"}),
 }
 # Arguments of Keras whose default is 0 or False.
 _ZERO_BY_DEFAULT = (
@@ -164,7 +165,7 @@ def _optimizer(plan: ModelPlan, part: ModelPart, settings: OptimizerSettings) ->
     rate = settings.rate()
     name = f"the optimizer of {part.scope}"
     if settings.rate_varies:
-        function = program_parts.given_rate(rate, f"{part.scope}_learning_rate", plan)
+        function = plan.named(plan.rates, f"{part.scope}_learning_rate", rate)
         rate = call("RateOfStep", function)
     own = [variable.layer for variable in plan.variables if variable.part == part.scope]
     shared = [layer for layer in own if plan.table_uses[layer] > 1]

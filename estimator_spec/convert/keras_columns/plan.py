@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model to be made of feature columns: how features are read, and the layers that follow.
 
-`kinds` fills a plan; `live` makes a model of it, `source` a program.
+`planned` fills a plan; `source` writes a program of it, and `live` runs that as a model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import keyword
 import re
 from typing import Any
 
-from estimator_spec.convert.keras_columns import keras_layers, readings
+from estimator_spec.convert.keras_columns import readings
 from estimator_spec.convert.keras_columns.expressions import DictItem, FunctionCall, Name, call
 from estimator_spec.heads.description import HeadDescription
 
@@ -22,7 +22,6 @@ FEATURES, LABELS = Name("features"), Name("labels")
 RESERVED = (
     *("features", "labels", "initializer", "keras", "keras_rs", "tf", "model", "outputs"),
     *("preprocess", "build_model", "compile_model", "targets", "main", "LABEL_VOCABULARY"),
-    *keras_layers.NAMES,
     *(
         "zeros",
         "inputs",
@@ -36,8 +35,8 @@ RESERVED = (
         "math",
         "Any",
     ),
-    *readings.TENSORFLOW.definitions(),
-    *readings.NUMPY.definitions(),
+    *readings.TENSORFLOW.names(),
+    *readings.NUMPY.names(),
     *("np", "re", "Callable", "Mapping", "NamedTuple", "Sequence", "farmhash", "FEATURES"),
     *("vocabulary_path", "numeric", "buckets", "categories", "crosses", "sequences"),
     *("torch", "nn", "functional", "layers", "self", "heads", "optimizers", "tensors"),
@@ -128,6 +127,21 @@ class Origin:
 
 
 @dataclasses.dataclass(frozen=True)
+class ColumnConversion:
+    """Record of a conversion of feature columns.
+
+    Attributes:
+        origins: how each column became layers.
+        differences: what isn't equal.
+        variables: names of the checkpoint's variables by those of the result.
+    """
+
+    origins: tuple[Origin, ...]
+    differences: tuple[Difference, ...]
+    variables: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
 class Objective:
     """Labels, weights and outputs of one head, for its losses and metrics.
 
@@ -169,7 +183,8 @@ class ModelPlan:
         crossed: keys of features that are crossed.
         typed: keys of features whose type a column states; crosses take text and numbers.
         vocabularies: words, or the path of their file, by the name of the file to be written.
-        functions: functions of the program, by the name that the source has for them.
+        words: words of long vocabularies without a file, by the name that the source has for them.
+        functions: functions of the program, likewise.
         loss: expressions of losses by output.
         loss_weights: factors of losses by output, where they aren't 1.
         metrics: expressions of metrics by output.
@@ -183,7 +198,8 @@ class ModelPlan:
         slot_factors: by a part's scope, what its slots are multiplied by, where it isn't 1.
         table_uses: how many lookups train a table, by name of its layer.
         linear_layers: layers of the weights of a linear model, by name of the column.
-        inline_words: the longest vocabulary that is written into the source; None: any.
+        inline_words: the longest vocabulary that is written into the source: others become files.
+            None: `words` has long ones.
         scope: variable scope of the columns that are being added; '' if it is unknown.
         part: scope of the part of a canned model that is being added; '' without one.
     """
@@ -200,6 +216,7 @@ class ModelPlan:
     crossed: set[str] = dataclasses.field(default_factory=set)
     typed: set[str] = dataclasses.field(default_factory=set)
     vocabularies: dict[str, Any] = dataclasses.field(default_factory=dict)
+    words: dict[str, Any] = dataclasses.field(default_factory=dict)
     functions: dict[str, Any] = dataclasses.field(default_factory=dict)
     loss: dict[str, Any] = dataclasses.field(default_factory=dict)
     loss_weights: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -244,6 +261,22 @@ class ModelPlan:
             found = f"{name}_{number}"
         names.update({found + suffix: owner for suffix in suffixes})
         return found
+
+    def named(self, known: dict[str, Any], wanted: str, value: Any) -> Name:
+        """Returns the program's name of a value, with which `known`, a dict of the plan, gets it.
+
+        Args:
+            known: such as `functions`.
+            wanted: what the value is called in the program.
+            value: the value.
+        """
+        found = self.identifier(wanted, (id(known), value))
+        known[found] = value
+        return Name(found)
+
+    def normalizer(self, column: Any) -> Name:
+        """Returns the program's name of a numeric column's normalizer."""
+        return self.named(self.functions, f"{column.key}_normalizer", column.normalizer_fn)
 
     def read(self, group: str, expression: Any, inputs: dict[str, Input]) -> None:
         """Adds tensors to a group, unless it has them.

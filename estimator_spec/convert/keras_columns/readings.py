@@ -6,9 +6,13 @@ The tables `CATEGORICAL` and `DENSE` name functions, which each reading defines.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import importlib
 import inspect
+import pkgutil
 import types
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from estimator_spec.convert.keras_columns import (
@@ -27,23 +31,56 @@ class Reading:
         modules: define the functions that plans name, and what these use.
         imports: statement that programs need.
         array: type of what the functions return.
+        classes: modules of `keras_classes` for programs of Keras; later ones replace definitions.
     """
 
     name: str
     modules: tuple[types.ModuleType, ...]
     imports: str
     array: str
+    classes: tuple[str, ...]
 
     def definitions(self) -> dict[str, Any]:
         """Returns the functions and classes by name, in their order."""
-        return {
-            name: value
-            for module in self.modules
-            for name, value in vars(module).items()
-            if inspect.isfunction(inspect.unwrap(value)) or inspect.isclass(value)
-            if value.__module__ == module.__name__
-        }
+        return _definitions(self.modules)
+
+    def keras_classes(self) -> dict[str, Any]:
+        """Returns the functions and classes of Keras by name, in their order."""
+        return _definitions(importlib.import_module(f"{_CLASSES}.{name}") for name in self.classes)
+
+    def names(self) -> Iterator[str]:
+        """Yields the names of all functions and classes, for which Keras needn't be there."""
+        yield from self.definitions()
+        for name in self.classes:
+            text = pkgutil.get_data(_CLASSES, f"{name}.py") or b""
+            for node in ast.parse(text).body:
+                if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                    yield node.name
 
 
-TENSORFLOW = Reading("tensorflow", (preprocessing,), "import tensorflow as tf", "tf.Tensor")
-NUMPY = Reading("numpy", (numpy_features, numpy_preprocessing), "import numpy as np", "np.ndarray")
+def _definitions(modules: Iterable[types.ModuleType]) -> dict[str, Any]:
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if inspect.isfunction(inspect.unwrap(value)) or inspect.isclass(value)
+        if value.__module__ == module.__name__
+    }
+
+
+_CLASSES = "estimator_spec.convert.keras_columns.keras_classes"
+TENSORFLOW = Reading(
+    "tensorflow",
+    (preprocessing,),
+    "import tensorflow as tf",
+    "tf.Tensor",
+    ("row_gradients", "optimizers", "layers"),
+)
+NUMPY = Reading(
+    "numpy",
+    (numpy_features, numpy_preprocessing),
+    "import numpy as np",
+    "np.ndarray",
+    ("row_gradients", "optimizers", "whole_gradients", "layers"),
+)
+BY_NAME = {each.name: each for each in (TENSORFLOW, NUMPY)}

@@ -127,10 +127,11 @@ def write_serving(plan: ModelPlan, reading: Reading = TENSORFLOW) -> str:
 
 def example_features(plan: ModelPlan, reading: Reading) -> dict[str, FunctionCall]:
     """Returns the expressions of what the features of tf.Examples are, by key."""
-    return {key: _example(value, reading) for key, value in sorted(plan.examples.items())}
+    return {key: example_feature(value, reading) for key, value in sorted(plan.examples.items())}
 
 
-def _example(feature: Any, reading: Reading) -> FunctionCall:
+def example_feature(feature: Any, reading: Reading = TENSORFLOW) -> FunctionCall:
+    """Returns the expression of a `tf.io.FixedLenFeature` or `tf.io.VarLenFeature`."""
     name = feature.dtype.name
     is_tensorflow = reading == TENSORFLOW
     dtype = Name(f"tf.{name}") if is_tensorflow else name

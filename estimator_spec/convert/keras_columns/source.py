@@ -9,7 +9,6 @@ from typing import Any
 
 from estimator_spec.convert.keras_columns import (
     function_source,
-    keras_layers,
     reading_source,
     training_source,
 )
@@ -91,7 +90,7 @@ def write_model(plan: ModelPlan, title: str, reading: Reading = TENSORFLOW) -> s
     written = [function_source.write_loss(each, name) for name, each in plan.losses.items()]
     written += [training_source.write_rate(name, rate) for name, rate in plan.rates.items()]
     training = training_source.write_training(plan)
-    layers = reading_source.select_texts(keras_layers.definitions(reading == TENSORFLOW), used)
+    layers = reading_source.select_texts(reading.keras_classes(), used)
     body = "\n".join(
         (*read.helpers, *read.constants, *read.groups, *layers, training, _build(plan))
     )

@@ -60,18 +60,15 @@ def load(model: Any, checkpoint: Any, found: Mapping[ModelVariable, str]) -> Non
         checkpoint: as for `find_variables`.
         found: result of `find_variables`.
     """
-    tables = [name for variable, name in found.items() if variable.attribute == "embeddings"]
     with Checkpoint(checkpoint) as opened:
-        for variable, name in found.items():
+        for variable, blocks in read_variables(opened, found):
             target = find_weight(model, variable)
             in_place = getattr(target.value, "scatter_update", None)
-            if variable.attribute != "embeddings":
-                target.assign(read_values(opened, [name]))
-            elif in_place is None:  # a backend without updates of rows
-                blocks = table_rows(opened.prefix, name, tables)
+            # Other backends have no updates of rows.
+            if variable.attribute != "embeddings" or in_place is None:
                 target.assign(np.concatenate([rows for _, rows in blocks]))
             else:
-                for first, rows in table_rows(opened.prefix, name, tables):
+                for first, rows in blocks:
                     in_place(tf.IndexedSlices(rows, np.arange(first, first + len(rows))))
 
 
@@ -94,32 +91,44 @@ def load_slots(
         for target in model.optimizer.variables:
             if target.path.endswith("/iteration"):
                 target.assign(step)
-        for slot in find_slots(plan, model, opened, found):
-            if slot.target is None or not slot.sources:
-                text = "no slots in the checkpoint: initial values"
-                plan.differ("the optimizer", slot.variable, text)
-            else:
-                slot.target.assign(slot.read(opened))
+        for slot, target in find_slots(plan, model, opened, found):
+            target.assign(slot.read(opened))
 
 
-class OptimizerSlot(NamedTuple):
-    """A slot of an optimizer: in a checkpoint, and of a Keras model.
+class StoredSlot(NamedTuple):
+    """A slot of a variable in a checkpoint.
 
     Attributes:
-        variable: the name of the slot's variable in the checkpoint.
-        sources: names of the slot's parts in the checkpoint; empty if it has none.
-        target: the variable of Keras' optimizer, or None.
+        variable: the variable.
+        name: Keras' name of the slot.
+        sources: names of the slot's parts in the checkpoint.
         factor: what the checkpoint's values are multiplied by.
     """
 
-    variable: str
+    variable: ModelVariable
+    name: str
     sources: list[str]
-    target: Any
     factor: float
 
     def read(self, checkpoint: Checkpoint) -> np.ndarray:
         """Returns the checkpoint's values, as Keras has them."""
         return read_values(checkpoint, self.sources) * np.float32(self.factor)
+
+
+def read_variables(
+    checkpoint: Checkpoint, found: Mapping[ModelVariable, str]
+) -> Iterator[tuple[ModelVariable, Iterable[tuple[int, np.ndarray]]]]:
+    """Yields variables, and blocks of their rows, float32, with the number of the first row.
+
+    Only tables have several blocks.
+    """
+    tables = sorted({name for each, name in found.items() if each.attribute == "embeddings"})
+    for variable, name in found.items():
+        if variable.attribute == "embeddings":
+            blocks = checkpoints.iterate_table(checkpoint.prefix, name, tables=tables)
+            yield variable, ((first, rows.astype(np.float32)) for first, rows in blocks)
+        else:
+            yield variable, [(0, read_values(checkpoint, [name]))]
 
 
 def read_values(checkpoint: Checkpoint, names: Iterable[str]) -> np.ndarray:
@@ -137,27 +146,34 @@ def read_values(checkpoint: Checkpoint, names: Iterable[str]) -> np.ndarray:
 
 def find_slots(
     plan: ModelPlan, model: Any, checkpoint: Checkpoint, found: Mapping[ModelVariable, str]
-) -> Iterator[OptimizerSlot]:
-    """Yields the slots of a model's variables; arguments are those of `load_slots`."""
+) -> Iterator[tuple[StoredSlot, Any]]:
+    """Yields the slots in a checkpoint and in Keras' optimizer; arguments as for `load_slots`."""
     targets = {variable.path: variable for variable in model.optimizer.variables}
-    for variable, slot, sources in slots_of(checkpoint, found, plan.slots):
-        path = f"/{find_weight(model, variable).path.replace('/', '_')}_{slot}"
+    for slot in stored_slots(plan, checkpoint, found):
+        path = f"/{find_weight(model, slot.variable).path.replace('/', '_')}_{slot.name}"
         matches = [target for key, target in targets.items() if key.endswith(path)]
-        target = matches[0] if len(matches) == 1 else None
-        factor = plan.slot_factors.get(variable.part, 1.0)
-        yield OptimizerSlot(found[variable], sources, target, factor)
+        if len(matches) == 1:
+            yield slot, matches[0]
+        else:
+            plan.differ("the optimizer", found[slot.variable], _NO_SLOTS)
 
 
-def slots_of(
-    checkpoint: Checkpoint,
-    found: Mapping[ModelVariable, str],
-    slots: Mapping[str, Mapping[str, str]],
-) -> Iterator[tuple[ModelVariable, str, list[str]]]:
-    """Yields variables that train, names of slots, and the names of their parts in a checkpoint."""
+def stored_slots(
+    plan: ModelPlan, checkpoint: Checkpoint, found: Mapping[ModelVariable, str]
+) -> Iterator[StoredSlot]:
+    """Yields the slots that a checkpoint has; others are differences of the plan."""
     for variable, name in found.items():
-        if variable.trainable:
-            for slot, ending in slots.get(variable.part, {}).items():
-                yield variable, slot, _slot_names(name, ending, checkpoint.variables)
+        endings = plan.slots.get(variable.part, {}) if variable.trainable else {}
+        for slot, ending in endings.items():
+            sources = _slot_names(name, ending, checkpoint.variables)
+            if sources:
+                factor = plan.slot_factors.get(variable.part, 1.0)
+                yield StoredSlot(variable, slot, sources, factor)
+            else:
+                plan.differ("the optimizer", name, _NO_SLOTS)
+
+
+_NO_SLOTS = "no slots in the checkpoint: initial values"
 
 
 def find_weight(model: Any, variable: ModelVariable) -> Any:
@@ -175,18 +191,6 @@ def _slot_names(name: str, ending: str, variables: Iterable[str]) -> list[str]:
     pattern = re.compile(rf"(?:.*/)?{re.escape(name)}(?:/(?:t|part)_(\d+))?{re.escape(ending)}")
     found = {match: other for other in variables if (match := pattern.fullmatch(other))}
     return [found[match] for match in sorted(found, key=lambda match: int(match[1] or 0))]
-
-
-def table_rows(prefix: str, name: str, tables: Iterable[str]) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields blocks of a table's rows, float32, with the number of their first row.
-
-    Args:
-        prefix: of the checkpoint.
-        name: of the table's variable.
-        tables: of the variables of all tables.
-    """
-    for first, rows in checkpoints.iterate_table(prefix, name, tables=sorted(set(tables))):
-        yield first, rows.astype(np.float32)
 
 
 def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:

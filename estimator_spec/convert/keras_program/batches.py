@@ -47,10 +47,6 @@ class Batch(NamedTuple):
         shape = getattr(labels, "dense_shape", None)
         return int(np.shape(labels)[0] if shape is None else shape[0])
 
-    def tensors(self) -> dict[str, Any]:
-        """Returns the features as tensors."""
-        return {key: as_tensor(value) for key, value in self.features.items()}
-
     def converted(self, convert: Callable[[Any], Any]) -> tuple[dict[str, Any], Any]:
         """Returns the features and labels by `as_tensor` or `as_array`."""
         labels = self.labels

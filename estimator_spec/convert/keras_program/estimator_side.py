@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ import tpu_columns
 from estimator_spec.canned import input_layer, linear_model
 from estimator_spec.convert.keras_columns import assembly
 from estimator_spec.convert.keras_columns.dense import is_sequence
-from estimator_spec.convert.keras_program.batches import Batch, Feeding
+from estimator_spec.convert.keras_program.batches import Batch, Feeding, as_tensor
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.written import WrittenProgram
+from estimator_spec.core.driver import errors
 from estimator_spec.core.driver.estimator_base import copy_with
 
 tf1 = tf.compat.v1
@@ -26,11 +27,33 @@ class EstimatorRefusesError(ValueError):
     """The estimator, and not the written model, can't take a batch."""
 
     def __init__(self, error: tf.errors.OpError) -> None:
-        # TensorFlow's reason follows the place in the program and the line "Node: NAME".
-        _, _, after = error.message.rpartition("\nNode: ")
-        reason = after.partition("\n")[2] or error.message
-        line = reason.partition("\n\t")[0].strip()
-        super().__init__(f"the estimator refuses a batch: {line}")
+        super().__init__(f"the estimator refuses a batch: {errors.first_line(error)}")
+
+
+def accepted(
+    batches: Sequence[Batch], outputs: Callable[[Batch], Any], notes: list[str]
+) -> Iterator[tuple[Batch, Any]]:
+    """Yields batches, and what a function of them returns, but for made ones that are refused.
+
+    Args:
+        batches: the batches.
+        outputs: runs the estimator.
+        notes: gets a note on each batch that is refused, and on no batch at all.
+
+    Raises:
+        EstimatorRefusesError: it can't take a batch of the program's own.
+    """
+    if not batches:
+        notes.append("The program gave no input.")
+    for batch in batches:
+        try:
+            found = outputs(batch)
+        except EstimatorRefusesError as error:
+            if not batch.is_made:
+                raise
+            notes.append(f"The {batch.name} weren't compared: {error}.")
+            continue
+        yield batch, found
 
 
 def feature_layers(
@@ -83,7 +106,7 @@ def predictions(use: EstimatorUse, checkpoint: str, batch: Batch) -> dict[str, n
     """
 
     def input_fn() -> Any:
-        return tf.data.Dataset.from_tensors(batch.tensors())
+        return tf.data.Dataset.from_tensors(batch.converted(as_tensor)[0])
 
     whole = use.estimator.predict(input_fn, checkpoint_path=checkpoint, yield_single_examples=False)
     try:
@@ -112,7 +135,7 @@ def metrics(
 def _run(build: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
     """Runs columns in a graph with the checkpoint's variables."""
     with tf.Graph().as_default():
-        tensors = build(batch.tensors())
+        tensors = build(batch.converted(as_tensor)[0])
         variables = {
             _stored_name(variable.op.name, sources): variable for variable in tf1.global_variables()
         }
@@ -122,7 +145,8 @@ def _run(build: Any, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndar
             if saver is not None:
                 saver.restore(session, sources.checkpoint)
             try:
-                values: dict[str, np.ndarray] = session.run(tensors)
+                with errors.explain_batch_errors(session.graph):
+                    values: dict[str, np.ndarray] = session.run(tensors)
             except tf.errors.InvalidArgumentError as error:
                 raise EstimatorRefusesError(error) from None
             return values

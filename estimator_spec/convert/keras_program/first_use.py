@@ -43,6 +43,14 @@ class EstimatorUse(NamedTuple):
     mode: str
     make_batches: Callable[[int], list[Any]] | None = None
 
+    @property
+    def source(self) -> Any:
+        """What a plan is made of: the estimator, its specification, or its columns."""
+        if self.model is not None:
+            return self.estimator
+        of_spec = self.spec is not None and self.spec.feature_columns is not None
+        return self.spec if of_spec else list(self.columns)
+
 
 class _EstimatorFound(BaseException):
     """Ends the program; no `except Exception` of the program stops it.

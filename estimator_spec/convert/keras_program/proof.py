@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from estimator_spec.heads.canned_model import ModelPart
 
 tf1 = tf.compat.v1
 
-_Values = Iterator[tuple[str, Any, Any]]  # of the estimator, and of the written program, by name
+_Values = Iterable[tuple[str, Any, Any]]  # of the estimator, and of the written program, by name
 RULES = (
     ("forward-pass/*", Tolerance(1e-6, 1e-6)),
     ("predictions/*", Tolerance(1e-5, 1e-5)),
@@ -59,23 +59,16 @@ def compare(
     recording = recording or ProofRecording()
     sides = _Sides(use, program, recording)
     items: list[Item] = []
-    notes = [] if batches else ["The program gave no input."]
+    notes: list[str] = []
 
     def add(stage: Stage, prefix: str, arrays: _Values) -> None:
         for name, *sides in arrays:
             old, new = (None if side is None else np.asarray(side) for side in sides)
             items.append(compare_arrays(stage, f"{prefix}{name}", old, new, tolerances))
 
-    for batch in batches:
-        before = len(items)
-        try:
-            for stage, arrays in sides.outputs(batch):
-                add(stage, f"{batch.name}: ", arrays)
-        except estimator_side.EstimatorRefusesError as error:
-            if not batch.is_made:
-                raise
-            del items[before:]
-            notes.append(f"The {batch.name} weren't compared: {error}")
+    for batch, outputs in estimator_side.accepted(batches, sides.outputs, notes):
+        for stage, arrays in outputs:
+            add(stage, f"{batch.name}: ", arrays)
     own = [batch for batch in batches if batch.labels is not None and not batch.is_made]
     # Keras' loss of several batches is another mean where their sizes differ; the report says so.
     own = [batch for batch in own if batch.size == own[0].size]
@@ -98,14 +91,13 @@ class _Sides(NamedTuple):
     program: LoadedProgram
     recording: ProofRecording
 
-    def outputs(self, batch: Batch) -> Iterator[tuple[Stage, _Values]]:
-        """Yields what the columns, and the model, give for a batch."""
+    def outputs(self, batch: Batch) -> list[tuple[Stage, _Values]]:
+        """Returns what the columns, and the model, give for a batch."""
         inputs = self.program.preprocess(batch)
         if self.use.model is None:
-            yield Stage.FORWARD_PASS, self._feature_layers(inputs, batch)
-            return
-        yield Stage.FORWARD_PASS, self._columns(self.use.model.parts, inputs, batch)
-        yield Stage.PREDICTIONS, self._predictions(batch)
+            return [(Stage.FORWARD_PASS, [*self._feature_layers(inputs, batch)])]
+        columns = [*self._columns(self.use.model.parts, inputs, batch)]
+        return [(Stage.FORWARD_PASS, columns), (Stage.PREDICTIONS, [*self._predictions(batch)])]
 
     def _feature_layers(self, inputs: Any, batch: Batch) -> _Values:
         """Yields what each column gives in feature layers, and in the written model."""

@@ -7,10 +7,10 @@ import argparse
 import os
 
 from estimator_spec.compare.comparison import Comparison
-from estimator_spec.convert.keras_columns import keras_layers, readings
+from estimator_spec.convert.keras_columns import readings
 from estimator_spec.convert.keras_program import command, proof, report, written
 from estimator_spec.convert.keras_program.recording import ProofRecording
-from estimator_spec.convert.optional_packages import load_extra
+from estimator_spec.convert.optional_packages import check_keras, load_extra
 from estimator_spec.core.common import own_files
 
 
@@ -22,7 +22,7 @@ class KerasTarget:
 
     def check(self, options: argparse.Namespace) -> None:
         """Checks that Keras 3, and for programs without TensorFlow pyfarmhash, are there."""
-        keras_layers.check_versions()
+        check_keras()
         if options.without_tensorflow:
             load_extra("farmhash", "without-tensorflow")
 

@@ -20,7 +20,7 @@ import tensorflow as tf
 from estimator_spec.compare.comparison import Item, Outcome, listed
 from estimator_spec.compare.stages import Stage, Tolerances
 from estimator_spec.compare.values import compare_arrays, compare_changes, compare_series
-from estimator_spec.convert.keras_columns import optimizer_classes, optimizers, trained_values
+from estimator_spec.convert.keras_columns import optimizers, trained_values
 from estimator_spec.convert.keras_columns.readings import NUMPY
 from estimator_spec.convert.keras_program import estimator_side
 from estimator_spec.convert.keras_program.batches import Batch, Feeding
@@ -85,8 +85,9 @@ def compare(
         rules = _rules(sources)
         if all(item.agrees for item in items) or losses is None or not rules:
             return items, []
-        given = optimizer_classes.rules_of_estimators()
-        exact = load_module(os.path.dirname(program.module.__file__), given)
+        from estimator_spec.convert.keras_columns.keras_classes import estimator_rules
+
+        exact = load_module(os.path.dirname(program.module.__file__), estimator_rules.RULES)
         others, _ = compare_with(trained, load_program(sources, exact), tolerances)
     if not all(item.agrees for item in others):
         return items, []
@@ -264,14 +265,12 @@ def _compare_changes(
         yield changed(name, first, last, weight)
         seen.add(name)
         known.add(weight.path)
-    for slot in trained_values.find_slots(plan, model, end, found):
-        if not slot.sources or slot.target is None:
-            continue
+    for slot, target in trained_values.find_slots(plan, model, end, found):
         seen.update(slot.sources)
-        known.add(slot.target.path)
+        known.add(target.path)
         last = slot.read(end)
         first = slot.read(start) if set(slot.sources) <= start.variables.keys() else last * 0
-        yield changed(slot.sources[0], first, last, slot.target)
+        yield changed(slot.sources[0], first, last, target)
     steps = np.array(end.read_global_step()), np.asarray(model.optimizer.iterations, np.int64)
     yield compare_arrays(Stage.TRAINED_VALUES, "global_step", *steps, tolerances)
     # The numbers of an optimizer are scalars: the step, the rate and powers of its betas.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import os
 import types
 from collections.abc import Mapping
@@ -12,6 +10,7 @@ from typing import Any, NamedTuple
 
 from estimator_spec.convert.keras_columns import (
     distributed,
+    live,
     planned,
     program_files,
     readings,
@@ -64,14 +63,11 @@ def plan_model(
     Raises:
         ValueError: something has no counterpart.
     """
-    of_spec = use.spec is not None and use.spec.feature_columns is not None
-    source: Any = use.spec if of_spec else list(use.columns)
     title = f"the feature columns of {program}"
     if use.model is not None:
-        source, title = use.estimator, f"{program}'s {type(use.estimator).__name__}"
+        title = f"{program}'s {type(use.estimator).__name__}"
     words = program_files.INLINE_WORDS
-    plan = planned.plan_source(source, None, 1, "sum", embeddings, words)
-    return plan, title
+    return planned.plan_source(use.source, None, 1, "sum", embeddings, words), title
 
 
 def plan_program(
@@ -148,8 +144,7 @@ def write_program(sources: WrittenProgram, directory: str) -> LoadedProgram:
 def load_program(sources: WrittenProgram, module: Any) -> LoadedProgram:
     """Returns the program of a module of model.py, with the checkpoint's values and slots."""
     # Random values would take the memory of a table twice more.
-    has_tables = "initializer" in inspect.signature(module.build_model).parameters
-    model = module.build_model("zeros") if has_tables else module.build_model()
+    model = live.build_core(module, "zeros")
     trained_values.load(model, sources.checkpoint, sources.found)
     if sources.plan.optimizer is not None:
         module.compile_model(model)
@@ -165,17 +160,6 @@ def load_module(directory: str, given: Mapping[str, Any] = types.MappingProxyTyp
         given: what names of the module are, in place of what the file imports or defines.
     """
     path = os.path.join(directory, "model.py")
-    module = types.ModuleType("model_of_to_keras")
-    module.__file__ = path
     # Not by an import, which may leave a __pycache__ there.
     with open(path, encoding="utf-8") as file:
-        tree = ast.parse(file.read(), path)
-    tree.body = [node for node in tree.body if _defined(node) not in given]
-    vars(module).update(given)
-    exec(compile(tree, path, "exec"), vars(module))
-    return module
-
-
-def _defined(node: ast.stmt) -> str | None:
-    """Returns the name that a class, a function or the import of a module defines."""
-    return node.names[0].name if isinstance(node, ast.Import) else getattr(node, "name", None)
+        return live.run_program(file.read(), path, given)

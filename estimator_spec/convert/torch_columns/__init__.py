@@ -3,33 +3,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from estimator_spec.convert.keras_columns import planned, program_files, trained_values
-from estimator_spec.convert.keras_columns.plan import Difference, Origin
-from estimator_spec.convert.torch_columns import table_optimizers, written
-from estimator_spec.convert.torch_columns.table_groups import group_tables
-from estimator_spec.convert.torch_columns.translation import state_name
-from estimator_spec.core.checkpoints.bundle import Checkpoint
-from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
+from estimator_spec.convert.keras_columns import planned, program_files
+from estimator_spec.convert.keras_columns.plan import ColumnConversion
+from estimator_spec.convert.torch_columns import written
 
 
-@dataclasses.dataclass(frozen=True)
-class TorchConversion:
-    """Record of a conversion of feature columns to a program of PyTorch.
-
-    Attributes:
-        origins: how each column became layers.
-        differences: what isn't equal.
-        variables: names of the checkpoint's variables by name in the model's state.
-    """
-
-    origins: tuple[Origin, ...]
-    differences: tuple[Difference, ...]
-    variables: dict[str, str]
+class TorchConversion(ColumnConversion):
+    """Record of a conversion to a program of PyTorch; variables by name in the model's state."""
 
 
 def to_torch(
@@ -75,19 +59,13 @@ def to_torch(
     plan = planned.plan_source(
         source, layer, units, sparse_combiner, inline_words=program_files.INLINE_WORDS
     )
-    if isinstance(source, EmbeddingConfigSpec):
-        table_optimizers.add_optimizers(plan, source)
-    found = trained_values.find_variables(plan, checkpoint, variable_names)
-    with Checkpoint(checkpoint) as opened:
-        prefix = opened.prefix
     title = type(source).__name__ if hasattr(source, "canned_model") else "feature columns"
-    texts = written.program_texts(plan, title, written.shapes_of(prefix, found))
+    program = written.plan_program(source, plan, title, checkpoint, variable_names)
     for name in written.OF_THE_PROOF:
-        del texts[name]
+        del program.texts[name]
     os.makedirs(directory, exist_ok=True)
-    written.write_program(texts, plan, prefix, found, directory)
-    groups = group_tables(plan)
-    names = {state_name(variable, groups): name for variable, name in found.items()}
+    written.write_program(program, directory)
+    names = {program.names[variable]: name for variable, name in program.found.items()}
     return TorchConversion(tuple(plan.origins), tuple(plan.differences), names)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from estimator_spec.convert.keras_columns import reading_source, serving_source
 from estimator_spec.convert.keras_columns.expressions import (
     FunctionCall,
-    Given,
     Merged,
     Name,
     call,
@@ -214,18 +213,17 @@ def _batch_functions(plan: ModelPlan) -> list[str]:
     return [*found, batch]
 
 
-def write_model(plan: ModelPlan, title: str, model: Translation) -> str:
+def write_model(model: Translation, title: str) -> str:
     """Returns the text of `model.py`.
 
     Args:
-        plan: the plan.
+        model: the layers of a plan.
         title: as for `write_reading`.
-        model: the plan's layers.
 
     Raises:
         ValueError: the schedule of an optimizer has no counterpart in PyTorch.
     """
-    width = WIDTH - 4
+    plan, width = model.plan, WIDTH - 4
     made = [statement(f"self.{name}", each, width) for name, each in model.modules.items()]
     init = function_text("__init__(self) -> None", "", ["super().__init__()", *made])
     calls = [statement(name, each, width) for name, each in model.statements]
@@ -327,8 +325,7 @@ def _optimizer(expression: FunctionCall, parameters: Any) -> FunctionCall:
     if isinstance(rate, FunctionCall) and isinstance(rate.function, Name):
         name = rate.function.text.rpartition(".")[2]
         if name == "RateOfStep":
-            assert isinstance(rate.arguments[0], Given)
-            options["learning_rate"] = Name(rate.arguments[0].text)
+            options["learning_rate"] = rate.arguments[0]
         elif name in _SCHEDULES:
             named = dict(rate.named)
             first = named.pop("initial_learning_rate", None)

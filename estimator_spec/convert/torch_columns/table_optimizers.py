@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from estimator_spec.convert import resolved_spec
 from estimator_spec.convert.keras_columns import distributed, lookups
 from estimator_spec.convert.keras_columns.expressions import call
+from estimator_spec.convert.keras_columns.optimizers import OptimizerRule, same
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.core.embedding import optimizers as ours
 from estimator_spec.core.embedding.optimizers import OptimizationParameters
@@ -23,65 +23,42 @@ _LIMITS = (
 )
 
 
-class _Rule(NamedTuple):
-    """The optimizer of programs that has the rule of one of the embedding core.
-
-    Attributes:
-        name: its class in `optimizers.py`.
-        slots: its names of slots by those of the embedding core.
-        options: function from the core's optimizer to its arguments.
-    """
-
-    name: str
-    slots: dict[str, str]
-    options: Callable[[Any], dict[str, Any]]
-
-
-_RULES: dict[type, _Rule] = {
-    ours.StochasticGradientDescentParameters: _Rule("SGD", {}, lambda given: {}),
-    ours.AdagradParameters: _Rule(
+# Programs' optimizers by those of the embedding core: arguments and slots by the core's names.
+_RULES: dict[type, OptimizerRule] = {
+    ours.StochasticGradientDescentParameters: OptimizerRule("SGD", {}, {}),
+    ours.AdagradParameters: OptimizerRule(
         "Adagrad",
+        {"initial_accumulator": "initial_accumulator_value"},
         {"accumulator": "accumulator"},
-        lambda given: {
-            "initial_accumulator_value": given.initial_accumulator,
-            "epsilon": 0.0,
-        },
+        {"epsilon": 0.0},
     ),
-    ours.AdamParameters: _Rule(
+    ours.AdamParameters: OptimizerRule(
         "EmbeddingAdam",
-        {"m": "momentum", "v": "velocity"},
-        lambda given: {
-            "beta_1": given.beta1,
-            "beta_2": given.beta2,
-            "epsilon": given.epsilon,
-            "lazy": given.lazy_adam,
-            "sum_inside_sqrt": given.sum_inside_sqrt,
+        {
+            "beta1": "beta_1",
+            "beta2": "beta_2",
+            "epsilon": "epsilon",
+            "lazy_adam": "lazy",
+            "sum_inside_sqrt": "sum_inside_sqrt",
         },
+        {"momentum": "m", "velocity": "v"},
     ),
-    ours.FtrlParameters: _Rule(
+    ours.FtrlParameters: OptimizerRule(
         "Ftrl",
-        {"accumulator": "accumulator", "linear": "linear"},
-        lambda given: {
-            "learning_rate_power": given.learning_rate_power,
-            "initial_accumulator_value": given.initial_accumulator_value,
-            "l1_regularization_strength": given.l1_regularization_strength,
-            "l2_regularization_strength": given.l2_regularization_strength,
-            "beta": given.beta,
-        },
+        same(
+            *("learning_rate_power", "initial_accumulator_value", "l1_regularization_strength"),
+            *("l2_regularization_strength", "beta"),
+        ),
+        same("accumulator", "linear"),
     ),
-    ours.MomentumParameters: _Rule(
+    ours.MomentumParameters: OptimizerRule(
         "SGD",
-        {"momenta": "momentum"},
-        lambda given: {"momentum": given.momentum, "nesterov": given.use_nesterov},
+        {"momentum": "momentum", "use_nesterov": "nesterov"},
+        {"momentum": "momenta"},
+        has_rate=False,
     ),
-    ours.RMSPropParameters: _Rule(
-        "RMSprop",
-        {"ms": "velocity", "mom": "momentum"},
-        lambda given: {
-            "rho": given.rho,
-            "momentum": given.momentum,
-            "epsilon": given.epsilon,
-        },
+    ours.RMSPropParameters: OptimizerRule(
+        "RMSprop", same("rho", "momentum", "epsilon"), {"velocity": "ms", "momentum": "mom"}
     ),
 }
 
@@ -110,15 +87,12 @@ def add_optimizers(plan: ModelPlan, spec: EmbeddingConfigSpec) -> None:
             plan.differ(layer, "optimizer", f"{why}: the program has none for it")
             continue
         rule = _RULES[type(parameters)]
-        plan.optimizers[layer] = call(
-            rule.name, learning_rate=float(rate), **rule.options(parameters)
-        )
-        plan.slots[layer] = {
-            rule.slots[slot.name]: slot.suffix
-            for slot in type(parameters).SLOTS
-            if slot.name in rule.slots
-        }
-        if isinstance(parameters, ours.MomentumParameters):
+        options = {new: getattr(parameters, old) for old, new in rule.arguments.items()}
+        options = {"learning_rate": float(rate), **options, **rule.fixed}
+        plan.optimizers[layer] = call(rule.keras, **options)
+        suffixes = {slot.name: slot.suffix for slot in type(parameters).SLOTS}
+        plan.slots[layer] = {new: suffixes[old] for new, old in rule.slots.items()}
+        if not rule.has_rate:
             plan.slot_factors[layer] = -float(rate)
         plan.variables = [
             dataclasses.replace(each, part=layer) if each.layer == layer else each

@@ -71,21 +71,16 @@ def module_name(layer: str) -> str:
     return f"{layer}_layer" if layer in _OF_MODULES else layer
 
 
-def state_name(variable: ModelVariable, groups: Mapping[str, TableGroup]) -> str:
-    """Returns the name of a variable in a model's state; groups: result of `group_tables`."""
-    if variable.layer in groups:
-        return f"{groups[variable.layer].name}.{variable.layer}"
-    return f"{module_name(variable.layer)}.{_ATTRIBUTES[variable.attribute]}"
-
-
 class Translation:
     """The modules of a model, and the statements that call them.
 
     Args:
         plan: the plan.
-        shapes: shapes of the variables in the checkpoint, by layer and attribute.
+        shapes: shapes of its variables in the checkpoint.
 
     Attributes:
+        plan: the plan.
+        shapes: the shapes by layer and attribute.
         modules: expressions of modules by name.
         statements: (variable, expression) in the order of the calls.
         outputs: expressions of the outputs by name.
@@ -95,20 +90,22 @@ class Translation:
         ValueError: an activation has no counterpart in PyTorch.
     """
 
-    def __init__(self, plan: ModelPlan, shapes: Mapping[tuple[str, str], tuple[int, ...]]) -> None:
+    def __init__(self, plan: ModelPlan, shapes: Mapping[ModelVariable, tuple[int, ...]]) -> None:
+        self.plan = plan
         self.modules: dict[str, FunctionCall] = {}
         self.statements: list[tuple[str, Any]] = []
-        self.shapes = shapes
+        self.shapes = {(each.layer, each.attribute): shape for each, shape in shapes.items()}
         self._values: dict[str, Any] = {
             name: DictItem(Name("inputs"), name) for name in plan.inputs
         }
         self.groups = group_tables(plan)
         self._lookups: dict[str, tuple[TableGroup, dict[str, Any]]] = {}
+        self._tables: dict[str, FunctionCall] = {}
         for variable, expression in plan.layers:
             if is_table(expression):
                 self._values[variable] = expression  # columns share it
             elif table := self._table_of(expression):
-                self._look_up(variable, table, expression.arguments, plan)
+                self._look_up(variable, table, expression.arguments)
             else:
                 made = self.tensor(expression)
                 if isinstance(made, Name) and made.text in dict(self.statements):
@@ -149,41 +146,41 @@ class Translation:
             function = self._values.get(function.text)
         return function if is_table(function) else None
 
-    def _look_up(
-        self, variable: str, table: FunctionCall, ids: Iterable[Any], plan: ModelPlan
-    ) -> None:
+    def _look_up(self, variable: str, table: FunctionCall, ids: Iterable[Any]) -> None:
         """Adds a lookup, of ids and weights, to the call of its table's group."""
         group = self.groups[table.named["name"]]
-        name = plan.identifier(group.name, ("rows", group.name))
+        name = self.plan.identifier(group.name, ("rows", group.name))
         arguments = (table.named["name"], *map(self.tensor, ids))
         self._lookups.setdefault(name, (group, {}))[1][variable] = arguments
         self._values[variable] = DictItem(Name(name), variable)
+        self._tables[variable] = group.module(table.named["name"])
 
     def constructors(self, variables: Iterable[str]) -> str:
         """Returns the modules and functions that make variables of the plan, as Markdown."""
-        calls = dict(self.statements)
-        tables = {
-            variable: group.module(table)
-            for group, lookups in self._lookups.values()
-            for variable, (table, *_) in lookups.items()
-        }
-        texts = []
+        values = {**self._values, **dict(self.statements)}
+        texts: dict[str, None] = {}
         for name in variables:
-            made = calls.get(name, self._values.get(name))
-            while isinstance(made, FunctionCall):
-                made = made.function
-            module = tables.get(name)
-            if isinstance(made, Name):
-                module = self.modules.get(made.text.removeprefix("self."))
-                texts += [made.text] if module is None else []
-            texts += [] if module is None else [render(module, width=10**6)]
-        return ", ".join(f"`{text}`" for text in dict.fromkeys(texts))
+            made: Any = self._tables.get(name)
+            if made is None:
+                made = values[name]
+                while isinstance(made, FunctionCall):
+                    made = made.function
+                made = self.modules.get(made.text.removeprefix("self."), made)
+            texts[f"`{render(made, width=10**6)}`"] = None
+        return ", ".join(texts)
 
-    def module(self, name: str, expression: FunctionCall) -> Name:
-        """Adds a module; returns its name."""
-        found = module_name(name)
-        self.modules[found] = expression
-        return Name(f"self.{found}")
+    def state_name(self, variable: ModelVariable) -> str:
+        """Returns the name of a variable in the model's state."""
+        if variable.layer in self.groups:
+            return f"{self.groups[variable.layer].name}.{variable.layer}"
+        return f"{module_name(variable.layer)}.{_ATTRIBUTES[variable.attribute]}"
+
+    def call_module(self, made: FunctionCall, called: FunctionCall, module: FunctionCall) -> Any:
+        """Adds the module of a layer; returns the expression of its call."""
+        number = sum(name.startswith("dropout_") for name in self.modules)
+        name = module_name(made.named.get("name", f"dropout_{number}"))
+        self.modules[name] = module
+        return FunctionCall(Name(f"self.{name}"), (self.tensor(called.arguments[0]),))
 
 
 def _sizes(ends: list[int], shapes: Mapping[tuple[str, str], tuple[int, ...]]) -> list[int]:
@@ -197,11 +194,9 @@ _LOGITS = ("logits_layer", "linear_bias", "baseline")
 
 
 def _dense(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
-    layer = made.named["name"]
-    inputs, units = model.shapes[layer, "kernel"]
+    inputs, units = model.shapes[made.named["name"], "kernel"]
     options = {} if made.named.get("use_bias", True) else {"bias": False}
-    module = model.module(layer, call("nn.Linear", inputs, units, **options))
-    outputs = FunctionCall(module, (model.tensor(called.arguments[0]),))
+    outputs = model.call_module(made, called, call("nn.Linear", inputs, units, **options))
     activation = made.named.get("activation")
     if activation is None:
         return outputs
@@ -216,23 +211,18 @@ def _dense(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
 
 
 def _batch_norm(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
-    layer = made.named["name"]
-    (size,) = model.shapes[layer, "gamma"]
-    momentum, epsilon = made.named["momentum"], made.named["epsilon"]
-    module = model.module(layer, call("layers.BatchNorm", size, momentum, epsilon))
-    return FunctionCall(module, (model.tensor(called.arguments[0]),))
+    (size,) = model.shapes[made.named["name"], "gamma"]
+    arguments = (size, made.named["momentum"], made.named["epsilon"])
+    return model.call_module(made, called, call("layers.BatchNorm", *arguments))
 
 
 def _dropout(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
-    number = sum(name.startswith("dropout_") for name in model.modules)
-    module = model.module(f"dropout_{number}", call("nn.Dropout", *made.arguments))
-    return FunctionCall(module, (model.tensor(called.arguments[0]),))
+    return model.call_module(made, called, call("nn.Dropout", *made.arguments))
 
 
 def _bias(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:
-    layer = made.named["name"]
-    module = model.module(layer, call("layers.Bias", *model.shapes[layer, "bias"]))
-    return FunctionCall(module, (model.tensor(called.arguments[0]),))
+    shape = model.shapes[made.named["name"], "bias"]
+    return model.call_module(made, called, call("layers.Bias", *shape))
 
 
 def _encoding(model: Translation, made: FunctionCall, called: FunctionCall) -> Any:

@@ -35,14 +35,14 @@ def record(
         EstimatorRefusesError: it can't take a batch of the program's own.
     """
     recording = ProofRecording()
-    recording.notes = [] if batches else ["The program gave no input."]
-    for batch in batches:
-        try:
-            recording.add_outputs(batch, _outputs(use, sources, batch))
-        except estimator_side.EstimatorRefusesError as error:
-            if not batch.is_made:
-                raise
-            recording.notes.append(f"The {batch.name} weren't compared: {error}")
+
+    def outputs(batch: Batch) -> dict[str, np.ndarray]:
+        if use.model is None:
+            return estimator_side.feature_layers(use, sources, batch)
+        return estimator_side.predictions(use, sources.checkpoint, batch)
+
+    for batch, found in estimator_side.accepted(batches, outputs, recording.notes):
+        recording.add_outputs(batch, found)
     own = [batch for batch in batches if batch.labels is not None and not batch.is_made]
     if use.model is not None and own:
         expected = estimator_side.metrics(use, sources, own, scratch)
@@ -56,9 +56,3 @@ def record(
             trained = training.train_estimator(use, sources, training_batches, directory)
         recording.add_training(trained.batches, trained.losses, trained.predictions)
     return recording
-
-
-def _outputs(use: EstimatorUse, sources: WrittenProgram, batch: Batch) -> dict[str, np.ndarray]:
-    if use.model is None:
-        return estimator_side.feature_layers(use, sources, batch)
-    return estimator_side.predictions(use, sources.checkpoint, batch)

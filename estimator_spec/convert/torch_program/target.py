@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import importlib.util
 import os
 import sys
@@ -12,16 +11,13 @@ import sys
 import tensorflow as tf
 
 from estimator_spec.compare.comparison import Comparison, Item, Side
-from estimator_spec.convert.keras_columns import assembly, trained_values
+from estimator_spec.convert.keras_columns import assembly
 from estimator_spec.convert.keras_columns.readings import NUMPY
 from estimator_spec.convert.keras_program import command, report
 from estimator_spec.convert.keras_program.first_use import EstimatorUse
 from estimator_spec.convert.keras_program.written import WrittenProgram, plan_model
-from estimator_spec.convert.torch_columns import table_optimizers, written
-from estimator_spec.convert.torch_columns.table_groups import group_tables
-from estimator_spec.convert.torch_columns.translation import state_name
+from estimator_spec.convert.torch_columns import written
 from estimator_spec.convert.torch_program import checking, recorded_proof
-from estimator_spec.core.checkpoints.bundle import Checkpoint
 from estimator_spec.core.common import own_files
 
 _USE = """\
@@ -88,10 +84,10 @@ class TorchTarget:
     def write(self, request: command.Request, directory: str) -> Comparison:
         """Writes the program, and compares it by its check.py where there is torch."""
         use = request.use
-        given = (request.checkpoint, request.program, request.shown)
-        sources = plan_program(use, *given)
+        program = plan_program(use, request.checkpoint, request.program)
+        sources = WrittenProgram(*program[:4], request.shown, NUMPY)
         found, trained = command.read_input(request)
-        write_program(sources, directory)
+        written.write_program(program, directory)
         recording = recorded_proof.record(use, sources, found, trained, request.scratch)
         own_files.write_file(os.path.join(directory, "check.npz"), recording.to_bytes())
         items: tuple[Item, ...] = ()
@@ -108,30 +104,19 @@ class TorchTarget:
             )
         side = Side(sources.shown, f"TensorFlow {tf.__version__}")
         result = Comparison(side, Side("model.py"), items, tuple(notes))
-        names = functools.partial(state_name, groups=group_tables(sources.plan))
+        names = program.names.__getitem__
         words = report.Words("Feature columns to PyTorch", "PyTorch", _how(use, sources), names)
         report.write(use, sources, result, words, directory)
         return result
 
 
-def plan_program(use: EstimatorUse, checkpoint: str, program: str, shown: str) -> WrittenProgram:
+def plan_program(use: EstimatorUse, checkpoint: str, program: str) -> written.TorchProgram:
     """Plans the model of an estimator and its files; writes nothing.
 
     Arguments and errors are those of `keras_program.written.plan_program`.
     """
     plan, title = plan_model(use, program)
-    if use.model is None and use.spec is not None and use.spec.feature_columns is not None:
-        table_optimizers.add_optimizers(plan, use.spec)
-    found = trained_values.find_variables(plan, checkpoint)
-    with Checkpoint(checkpoint) as opened:
-        prefix = opened.prefix
-    texts = written.program_texts(plan, title, written.shapes_of(prefix, found))
-    return WrittenProgram(plan, prefix, found, texts, os.fspath(shown), NUMPY)
-
-
-def write_program(sources: WrittenProgram, directory: str) -> None:
-    """Writes the files and the trained values into a directory."""
-    written.write_program(sources.texts, sources.plan, sources.checkpoint, sources.found, directory)
+    return written.plan_program(use.source, plan, title, checkpoint)
 
 
 def _how(use: EstimatorUse, sources: WrittenProgram) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, TPUEstimatorSpec
+from estimator_spec.heads.base import spec_by_tpu_spec
 
 
 class LossSpec(NamedTuple):
@@ -85,17 +86,4 @@ class HeadV1:
         Arguments, result and errors are as in `estimator_spec.heads.Head`. The optimizer is a
         `tf.compat.v1.train.Optimizer`.
         """
-        if type(self)._create_tpu_estimator_spec is HeadV1._create_tpu_estimator_spec:
-            raise NotImplementedError(
-                "Subclasses of _Head must implement `create_estimator_spec()` or "
-                "_create_tpu_estimator_spec()."
-            )
-        return self._create_tpu_estimator_spec(
-            features=features,
-            mode=mode,
-            logits=logits,
-            labels=labels,
-            optimizer=optimizer,
-            train_op_fn=train_op_fn,
-            regularization_losses=regularization_losses,
-        ).as_estimator_spec()
+        return spec_by_tpu_spec(HeadV1, "_Head", **locals())

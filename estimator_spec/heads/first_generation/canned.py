@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from estimator_spec.heads import classes
 from estimator_spec.heads.binary_class import BinaryClassHead
-from estimator_spec.heads.first_generation import metrics
 from estimator_spec.heads.first_generation.base import HeadV1
 from estimator_spec.heads.first_generation.wrapped import WrappedHead
 from estimator_spec.heads.multi_class import MultiClassHead
@@ -36,7 +35,7 @@ def binary_logistic_head_with_sigmoid_cross_entropy_loss(
     Raises:
         ValueError, TypeError: as `BinaryClassHead`.
     """
-    return WrappedHead(BinaryClassHead, metrics.binary_class_metrics, locals())
+    return WrappedHead(BinaryClassHead, locals())
 
 
 def multi_class_head_with_softmax_cross_entropy_loss(
@@ -55,7 +54,7 @@ def multi_class_head_with_softmax_cross_entropy_loss(
     Raises:
         ValueError, TypeError: as `MultiClassHead`.
     """
-    return WrappedHead(MultiClassHead, metrics.multi_class_metrics, locals())
+    return WrappedHead(MultiClassHead, locals())
 
 
 def binary_logistic_or_multi_class_head(
@@ -96,7 +95,7 @@ def regression_head(
     Raises:
         ValueError, TypeError: as `RegressionHead`.
     """
-    return WrappedHead(RegressionHead, metrics.regression_metrics, locals())
+    return WrappedHead(RegressionHead, locals())
 
 
 def poisson_regression_head(
@@ -114,4 +113,4 @@ def poisson_regression_head(
     Raises:
         ValueError, TypeError: as `PoissonRegressionHead`.
     """
-    return WrappedHead(PoissonRegressionHead, metrics.regression_metrics, locals())
+    return WrappedHead(PoissonRegressionHead, locals())

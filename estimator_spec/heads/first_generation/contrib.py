@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.heads.first_generation import canned, metrics
+from estimator_spec.heads.first_generation import canned
 from estimator_spec.heads.first_generation.base import HeadV1
 from estimator_spec.heads.first_generation.multi import MultiHeadV1
 from estimator_spec.heads.first_generation.wrapped import WrappedHead
@@ -56,7 +56,7 @@ def multi_label_head(
     Arguments are as in `MultiLabelHead`, but `loss_reduction` is a value of
     `tf.compat.v1.losses.Reduction`.
     """
-    return WrappedHead(MultiLabelHead, metrics.multi_label_metrics, locals(), _MULTI_LABEL_KEYS)
+    return WrappedHead(MultiLabelHead, locals(), _MULTI_LABEL_KEYS)
 
 
 def logistic_regression_head(
@@ -67,7 +67,7 @@ def logistic_regression_head(
     Arguments are as in `LogisticRegressionHead`, but `loss_reduction` is a value of
     `tf.compat.v1.losses.Reduction`.
     """
-    return WrappedHead(LogisticRegressionHead, metrics.regression_metrics, locals())
+    return WrappedHead(LogisticRegressionHead, locals())
 
 
 def multi_head(heads: Sequence[HeadV1], head_weights: Sequence[float] | None = None) -> HeadV1:

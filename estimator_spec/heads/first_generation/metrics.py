@@ -3,22 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from estimator_spec.heads.binary_class import BinaryClassHead
-from estimator_spec.heads.keys import MetricKeys, PredictionKeys
-from estimator_spec.heads.metrics import broadcast_weights
-from estimator_spec.heads.multi_label import MultiLabelHead
-from estimator_spec.heads.single import Losses, SingleHead
+from estimator_spec.heads.metrics import HeadMetric, broadcast_weights
+from estimator_spec.heads.single import SingleHead
 
 tf1 = tf.compat.v1
 
 MetricOps = dict[str, tuple[Any, Any]]
-# Returns the metrics of predictions and labels of a head, by name without the head's.
-MetricFn = Callable[[Any, Any, Losses], MetricOps]
 
 
 def mean(values: Any, weights: Any, name: str) -> tuple[Any, Any]:
@@ -33,109 +27,42 @@ def mean(values: Any, weights: Any, name: str) -> tuple[Any, Any]:
     return tf1.metrics.mean(values, broadcast_weights(values, weights), name=name)
 
 
-def areas_under_curves(labels: Any, probabilities: Any, weights: Any, *keys: str) -> MetricOps:
-    """Returns the areas under the ROC curve and the precision-recall curve.
+def metric_ops(head: SingleHead, logits: Any, labels: Any, weights: Any) -> MetricOps:
+    """Returns the metrics of predictions and labels, by name without the head's.
 
     Args:
-        labels: tensor of 0 and 1.
-        probabilities: tensor of the same shape.
-        weights: tensor of the same shape.
-        *keys: the two names.
+        head: the head of TensorFlow 2 that has the metrics.
+        logits: checked logits.
+        labels: processed labels.
+        weights: weights that can be broadcast to them, or a number.
     """
+    predictions = head.metric_predictions(logits)
+    weights = broadcast_weights(labels, weights)
     return {
-        key: tf1.metrics.auc(labels, probabilities, weights, curve=curve, name=key)
-        for key, curve in zip(keys, ("ROC", "PR"), strict=True)
+        row.key: _metric_op(row, *row.chosen(labels, predictions.get(row.values, labels), weights))
+        for row in head.metric_rows()
     }
 
 
-def threshold_metrics(
-    labels: Any, probabilities: Any, weights: Any, thresholds: Sequence[float]
-) -> MetricOps:
-    """Returns accuracy, precision and recall at each threshold.
-
-    Args:
-        labels: tensor of 0 and 1.
-        probabilities: tensor of the same shape.
-        weights: tensor of the same shape.
-        thresholds: probabilities from which on an example counts as positive.
-    """
-    found: MetricOps = {}
-    for threshold in thresholds:
-        key = MetricKeys.ACCURACY_AT_THRESHOLD % threshold
-        predicted = tf.cast(tf.greater_equal(probabilities, threshold), tf.float32)
-        found[key] = tf1.metrics.accuracy(tf.cast(labels, tf.float32), predicted, weights, name=key)
-        key = MetricKeys.PRECISION_AT_THRESHOLD % threshold
-        found[key] = _first(
-            tf1.metrics.precision_at_thresholds(
-                labels, probabilities, [threshold], weights, name=key
-            )
-        )
-        key = MetricKeys.RECALL_AT_THRESHOLD % threshold
-        found[key] = _first(
-            tf1.metrics.recall_at_thresholds(labels, probabilities, [threshold], weights, name=key)
-        )
-    return found
-
-
-def _first(metric: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Returns the metric of the only threshold as scalars."""
-    value, update = metric
-    return tf.squeeze(value), tf.squeeze(update)
-
-
-def binary_class_metrics(head: BinaryClassHead, logits: Any, batch: Losses) -> MetricOps:
-    """Returns the metrics of a `BinaryClassHead`."""
-    predictions = head.predictions(logits, [PredictionKeys.LOGISTIC, PredictionKeys.CLASS_IDS])
-    logistic = predictions[PredictionKeys.LOGISTIC]
-    ids, labels = predictions[PredictionKeys.CLASS_IDS], batch.labels
-    weights = broadcast_weights(labels, batch.weights)
-    metrics = tf1.metrics
-    found: MetricOps = {
-        MetricKeys.ACCURACY: metrics.accuracy(labels, ids, weights, name=MetricKeys.ACCURACY),
-        MetricKeys.PRECISION: metrics.precision(labels, ids, weights, name=MetricKeys.PRECISION),
-        MetricKeys.RECALL: metrics.recall(labels, ids, weights, name=MetricKeys.RECALL),
-        MetricKeys.PREDICTION_MEAN: mean(logistic, weights, MetricKeys.PREDICTION_MEAN),
-        MetricKeys.LABEL_MEAN: mean(labels, weights, MetricKeys.LABEL_MEAN),
-    }
-    # The accuracy of always predicting the class that is more frequent.
-    label_mean = mean(labels, weights, MetricKeys.ACCURACY_BASELINE)
-    found[MetricKeys.ACCURACY_BASELINE] = tuple(tf.maximum(m, 1 - m) for m in label_mean)
-    found |= areas_under_curves(labels, logistic, weights, MetricKeys.AUC, MetricKeys.AUC_PR)
-    return found | threshold_metrics(labels, logistic, weights, head.thresholds)
-
-
-def multi_class_metrics(head: SingleHead, logits: Any, batch: Losses) -> MetricOps:
-    """Returns the metrics of a `MultiClassHead`."""
-    ids = head.predictions(logits, [PredictionKeys.CLASS_IDS])[PredictionKeys.CLASS_IDS]
-    weights = broadcast_weights(batch.labels, batch.weights)
-    key = MetricKeys.ACCURACY
-    return {key: tf1.metrics.accuracy(batch.labels, ids, weights, name=key)}
-
-
-def regression_metrics(head: SingleHead, logits: Any, batch: Losses) -> MetricOps:
-    """Returns the metrics of a `RegressionHead`."""
-    predicted = head.predictions(logits)[PredictionKeys.PREDICTIONS]
-    return {
-        MetricKeys.PREDICTION_MEAN: mean(predicted, batch.weights, MetricKeys.PREDICTION_MEAN),
-        MetricKeys.LABEL_MEAN: mean(batch.labels, batch.weights, MetricKeys.LABEL_MEAN),
-    }
-
-
-def multi_label_metrics(head: MultiLabelHead, logits: Any, batch: Losses) -> MetricOps:
-    """Returns the metrics of a `MultiLabelHead`."""
-    key = PredictionKeys.PROBABILITIES
-    probabilities = head.predictions(logits, [key])[key]
-    weights = broadcast_weights(batch.labels, batch.weights)
-    found = areas_under_curves(
-        batch.labels, probabilities, weights, MetricKeys.AUC, MetricKeys.AUC_PR
-    )
-    found |= threshold_metrics(batch.labels, probabilities, weights, head.thresholds)
-    for class_id in head.classes_with_metrics:
-        probability, *areas = head.class_metric_keys(class_id)
-        labels, values, shares = (
-            tensor[..., class_id : class_id + 1]
-            for tensor in (batch.labels, probabilities, weights)
-        )
-        found[probability] = mean(values, shares, probability)
-        found |= areas_under_curves(labels, values, shares, *areas)
-    return found
+def _metric_op(row: HeadMetric, labels: Any, values: Any, weights: Any) -> tuple[Any, Any]:
+    """Returns the metric of a row, as `tf.compat.v1.metrics` computes it."""
+    metrics, name = tf1.metrics, row.key
+    if row.is_baseline:
+        value, update = mean(values, weights, name)
+        return tf.maximum(value, 1 - value), tf.maximum(update, 1 - update)
+    if row.kind == "Mean":
+        return mean(values, weights, name)
+    if row.kind == "AUC":
+        return metrics.auc(labels, values, weights, curve=row.options["curve"], name=name)
+    if row.kind == "BinaryAccuracy":
+        reached = tf.cast(tf.greater_equal(values, row.options["threshold"]), tf.float32)
+        return metrics.accuracy(tf.cast(labels, tf.float32), reached, weights, name=name)
+    if row.options:
+        functions = {
+            "Precision": metrics.precision_at_thresholds,
+            "Recall": metrics.recall_at_thresholds,
+        }
+        function = functions[row.kind]
+        value, update = function(labels, values, [row.options["thresholds"]], weights, name=name)
+        return tf.squeeze(value), tf.squeeze(update)
+    return getattr(metrics, row.kind.lower())(labels, values, weights, name=name)

@@ -12,11 +12,11 @@ from estimator_spec.core.export.export_outputs import PredictOutput
 from estimator_spec.core.user_functions.model_spec import ModeKeys, TPUEstimatorSpec
 from estimator_spec.heads import losses, train_ops
 from estimator_spec.heads.first_generation.base import HeadV1, LossSpec
-from estimator_spec.heads.first_generation.metrics import MetricFn, MetricOps, mean
+from estimator_spec.heads.first_generation.metrics import MetricOps, mean, metric_ops
 from estimator_spec.heads.inputs import check_logits
 from estimator_spec.heads.keys import PREDICT_SIGNATURE, MetricKeys, with_head_name
 from estimator_spec.heads.metrics import broadcast_weights
-from estimator_spec.heads.single import Losses, SingleHead, add_loss_summaries
+from estimator_spec.heads.single import SingleHead, add_loss_summaries
 
 tf1 = tf.compat.v1
 
@@ -41,7 +41,6 @@ class WrappedHead(HeadV1):
 
     Args:
         kind: class of the head of TensorFlow 2.
-        metric_fn: function that returns the metrics of predictions and labels.
         arguments: those of the class, with a `tf.compat.v1.losses.Reduction`.
         prediction_keys: names of the predictions; None: those of `kind`.
 
@@ -55,7 +54,6 @@ class WrappedHead(HeadV1):
     def __init__(
         self,
         kind: Callable[..., SingleHead],
-        metric_fn: MetricFn,
         arguments: dict[str, Any],
         prediction_keys: Sequence[str] | None = None,
     ) -> None:
@@ -65,7 +63,6 @@ class WrappedHead(HeadV1):
         self._head.words_of_range = "Labels must"  # as TensorFlow 1's heads say it
         self._loss_reduction = arguments["loss_reduction"]
         check_reduction(self._loss_reduction)
-        self._metric_fn = metric_fn
         self.prediction_keys = prediction_keys or self._head.prediction_keys
 
     @property
@@ -166,10 +163,9 @@ class WrappedHead(HeadV1):
         """
         with tf1.name_scope(None, "metrics"):
             logits = check_logits(logits, self.logits_dimension)
-            batch = Losses(unreduced_loss, weights, labels)
             key = MetricKeys.LOSS_MEAN
             found: MetricOps = {key: mean(unreduced_loss, weights, key)}
-            found |= self._metric_fn(self._head, logits, batch)
+            found |= metric_ops(self._head, logits, labels, weights)
             if regularization_loss is not None:
                 key = MetricKeys.LOSS_REGULARIZATION
                 found[key] = tf1.metrics.mean(regularization_loss, name=key)

@@ -4,14 +4,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from estimator_spec.legacy.program_source.places import Places
-
-# What is between two statements of one line.
-_SAME_LINE = re.compile(r"[ \t\f]*;(?:[ \t\f;]|\\\r?\n)*")
 
 
 @dataclass(frozen=True)
@@ -57,6 +53,7 @@ class ImportPlacement:
     def __init__(self, places: Places, tree: ast.Module, imports: Iterable[int]) -> None:
         self._source = places.source
         self._places = places
+        self._body = tree.body
         self._statements = [(places.statement(node), places.span(node)[1]) for node in tree.body]
         kinds = [_kind(node, position) for position, node in enumerate(tree.body)]
         start = _after(kinds, 0, "docstring", "future")
@@ -113,10 +110,7 @@ class ImportPlacement:
 
     def _first_in_line(self, number: int) -> int:
         """Returns the number of the first statement in the line of a statement."""
-        while number:
-            between = self._source[self._statements[number - 1][1] : self._statements[number][0]]
-            if not _SAME_LINE.fullmatch(between):
-                break
+        while number and self._places.share_a_line(*self._body[number - 1 : number + 1]):
             number -= 1
         return number
 

@@ -117,23 +117,6 @@ class BoundUse:
 
 
 @dataclass(frozen=True)
-class Argument:
-    """An argument of a call.
-
-    Attributes:
-        keyword: its keyword, or None; `*` and `**` for unpacked ones.
-        start: offset of its value.
-        end: offset after its value.
-        literal: the value if it is a literal, else `NO_LITERAL`.
-    """
-
-    keyword: str | None
-    start: int
-    end: int
-    literal: Any = NO_LITERAL
-
-
-@dataclass(frozen=True)
 class FollowedCall:
     """A call of a name of `ROOTS`, or of a method whose name is in `METHODS`.
 
@@ -143,7 +126,6 @@ class FollowedCall:
         start: offset of the called expression.
         end: offset after the closing parenthesis.
         line_of: offset of the method's name, which a report names.
-        arguments: the arguments.
         node: its node in the syntax tree.
     """
 
@@ -152,22 +134,33 @@ class FollowedCall:
     start: int
     end: int
     line_of: int
-    arguments: tuple[Argument, ...]
     node: ast.Call
 
-    def argument(self, position: int, keyword: str) -> Argument | None:
+    def argument(self, position: int, keyword: str) -> ast.expr | None:
         """Returns an argument by position or keyword; None if the call doesn't show it."""
-        for argument in self.arguments:
-            if argument.keyword == keyword:
-                return argument
-        before = self.arguments[: position + 1]
-        if len(before) > position and all(argument.keyword is None for argument in before):
-            return before[position]
-        return None
+        for each in self.node.keywords:
+            if each.arg == keyword:
+                return each.value
+        before = self.node.args[: position + 1]
+        is_shown = len(before) > position and not any(map(_is_starred, before))
+        return before[position] if is_shown else None
 
     def unpacks(self) -> bool:
         """Returns whether some arguments are unpacked from a list or a dict."""
-        return any(argument.keyword in ("*", "**") for argument in self.arguments)
+        has_dict = any(each.arg is None for each in self.node.keywords)
+        return has_dict or any(map(_is_starred, self.node.args))
+
+
+def _is_starred(node: ast.expr) -> bool:
+    return isinstance(node, ast.Starred)
+
+
+def literal(node: ast.expr) -> Any:
+    """Returns the value of an expression, or `NO_LITERAL` if it isn't a literal."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, SyntaxError, TypeError, MemoryError):
+        return NO_LITERAL
 
 
 @dataclass(frozen=True)

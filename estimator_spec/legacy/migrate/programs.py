@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from estimator_spec.legacy import program_api, program_names
 from estimator_spec.legacy.migrate.program import ModuleApi
 from estimator_spec.legacy.program_source import program_files
-from estimator_spec.legacy.program_source.modules import Modules, Summary
-from estimator_spec.legacy.program_source.names import ModuleNames, Recorded
+from estimator_spec.legacy.program_source.modules import Modules
+from estimator_spec.legacy.program_source.names import ModuleNames, Recorded, Summary
 from estimator_spec.legacy.program_source.program_files import Sources, StartedProgram
 
 _EAGER = ("tensorflow.enable_eager_execution", "tensorflow.enable_v2_behavior")

@@ -4,20 +4,15 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import dataclasses
 import itertools
-import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from estimator_spec.legacy import program_api
 from estimator_spec.legacy.migrate import unfollowed
 from estimator_spec.legacy.migrate.program import (
     METHODS,
-    NO_LITERAL,
     ROOTS,
-    Argument,
     Binding,
     BoundUse,
     FollowedCall,
@@ -132,7 +127,7 @@ class _Maker:
         block, siblings, at = self._blocks[node]
         before = self._source[self._source.rfind("\n", 0, start) + 1 : start]
         is_alone = not before.strip() and not any(
-            self._share_a_line(*pair)
+            self._places.share_a_line(*pair)
             for pair in itertools.pairwise(siblings[max(at - 1, 0) : at + 2])
         )
         indent = "" if before.strip() else before
@@ -140,11 +135,6 @@ class _Maker:
         self._statements.append(Statement(start, end, indent, is_alone, block, block_size))
         self._of_statement[node] = len(self._statements) - 1
         return len(self._statements) - 1
-
-    def _share_a_line(self, first: ast.stmt, second: ast.stmt) -> bool:
-        """Returns whether a semicolon is between two statements, which a backslash may follow."""
-        between = self._source[self._places.span(first)[1] : self._places.statement(second)]
-        return "\n" not in re.sub(r"\\\r?\n", "", between)
 
     def _bind(self, definition: Definition) -> list[int]:
         """Adds the bindings of what a statement binds; returns their indices."""
@@ -332,21 +322,7 @@ class _Maker:
                 continue
             start, end = self._places.span(node)
             line_of = self._places.span(node.func)[1] - len(method)
-            arguments = tuple(self._arguments(node))
-            yield FollowedCall(use, method, start, end, line_of, arguments, node)
-
-    def _arguments(self, node: ast.Call) -> Iterator[Argument]:
-        given: list[tuple[str | None, ast.expr]] = []
-        for argument in node.args:
-            is_list = isinstance(argument, ast.Starred)
-            given.append(("*", argument.value) if is_list else (None, argument))  # type: ignore[attr-defined]
-        given += [(keyword.arg or "**", keyword.value) for keyword in node.keywords]
-        for keyword, value in sorted(given, key=lambda each: self._places.span(each[1])):
-            literal: Any = NO_LITERAL
-            # Another expression raises one of these.
-            with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError):
-                literal = ast.literal_eval(value)
-            yield Argument(keyword, *self._places.span(value), literal)
+            yield FollowedCall(use, method, start, end, line_of, node)
 
     # The whole module.
 

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from estimator_spec.legacy.program_source import versions
 from estimator_spec.legacy.program_source.names import (
@@ -25,7 +24,7 @@ from estimator_spec.legacy.program_source.versions import Constant
 HARMLESS = frozenset({"bool", "dir", "hasattr", "id", "isinstance", "print", "repr", "str", "type"})
 
 
-class Reader(States):
+class Reader(States, ast.NodeVisitor):
     """Reads expressions and simple statements."""
 
     def __init__(self, names: ModuleNames) -> None:
@@ -33,30 +32,11 @@ class Reader(States):
         self._of_several: list[tuple[Chain, Scope]] = []  # chains of names that scopes share
         self._clause: ast.AST = self._statement
         self._string: ast.JoinedStr | None = None
-        self._handlers: dict[type[ast.AST], Callable[[Any], None]] = {
-            ast.Name: self._name,
-            ast.Attribute: self._attribute,
-            ast.Constant: self._constant,
-            ast.Call: self._call,
-            ast.Compare: self._compare,
-            ast.BinOp: self._binary,
-            ast.BoolOp: self._bool_op,
-            ast.IfExp: self._if_expression,
-            ast.JoinedStr: self._joined_string,
-            ast.NamedExpr: self._named_expression,
-            ast.Import: self._import,
-            ast.ImportFrom: self._import_from,
-            ast.Assign: self._assign,
-            ast.AugAssign: self._augmented,
-            ast.AnnAssign: self._annotated,
-            ast.Expr: self._expression,
-            ast.Delete: self._delete,
-            ast.arg: self._argument,
-        }
 
     # Simple statements.
 
-    def _import(self, node: ast.Import) -> None:
+    def visit_Import(self, node: ast.Import) -> None:
+        """Binds the modules of an import."""
         for alias in node.names:
             is_root = alias.name.split(".")[0] in ROOTS
             module = alias.name if is_root else self._names.neighbours.find(0, alias.name)
@@ -69,7 +49,8 @@ class Reader(States):
                 found.values = (Value(module, not is_root, module == "tensorflow"),)
                 self._names.definitions.append(found)
 
-    def _import_from(self, node: ast.ImportFrom) -> None:
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Binds the names of an import from a module."""
         module, neighbours = node.module or "", self._names.neighbours
         is_root = not node.level and module.split(".")[0] in ROOTS
         own = None if is_root else neighbours.find(node.level, module)
@@ -79,22 +60,23 @@ class Reader(States):
                 star.values = (Value(module, False, module == "tensorflow"),)
                 self._names.definitions.append(star)
                 continue
-            stars = neighbours.starred(own) if own is not None and alias.name == "*" else ()
+            stars = neighbours.summary(own).starred if own is not None and alias.name == "*" else ()
             for name in stars or (alias.name,):
                 found = self._define(alias, alias.asname or name)
                 if is_root:
                     value = Value(f"{module}.{name}", False, module == "tensorflow")
                     found.values = (value,)
                 elif own is not None:
-                    export = neighbours.exports(own).get(name, Export())
+                    export = neighbours.summary(own).exports.get(name, Export())
                     found.test = export.test
                     found.values = self._names.attribute(Value(own, is_own=True), name)
                 if found.values != (None,):
                     self._names.definitions.append(found)
 
-    def _assign(self, node: ast.Assign) -> None:
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """Binds targets; a single name may be an alias, or a test of the version."""
         before = len(self._names.chains)
-        self._visit(node.value)
+        self.visit(node.value)
         chain = self._names.chains[-1] if len(self._names.chains) > before else None
         target = node.targets[0]
         if len(node.targets) == 1 and isinstance(target, ast.Name):
@@ -108,50 +90,52 @@ class Reader(States):
                 self._names.definitions.append(found)
             return
         for target in node.targets:
-            self._visit(target)
+            self.visit(target)
 
-    def _augmented(self, node: ast.AugAssign) -> None:
-        self._visit(node.value)
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """Reads and binds the target."""
+        self.visit(node.value)
         if isinstance(node.target, ast.Name):
             self._read_name(node.target)
-        self._visit(node.target)
+        self.visit(node.target)
 
-    def _annotated(self, node: ast.AnnAssign) -> None:
-        self._visit(node.annotation)
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """Binds the target, if it gets a value."""
+        self.visit(node.annotation)
         if node.value is not None:
-            self._visit(node.value)
-            self._visit(node.target)
+            self.visit(node.value)
+            self.visit(node.target)
         elif not isinstance(node.target, ast.Name):
-            self._visit(node.target)
+            self.visit(node.target)
 
-    def _expression(self, node: ast.Expr) -> None:
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """Reads a value that nothing uses."""
         self._names.harmless.add(node.value)
-        self._visit(node.value)
+        self.visit(node.value)
 
-    def _delete(self, node: ast.Delete) -> None:
+    def visit_Delete(self, node: ast.Delete) -> None:
+        """Unbinds names."""
         for target in node.targets:
             self._names.harmless.add(target)
             if isinstance(target, ast.Name):
                 self._frame.state.pop(target.id, None)
             else:
-                self._visit(target)
+                self.visit(target)
 
-    def _argument(self, node: ast.arg) -> None:
+    def visit_arg(self, node: ast.arg) -> None:
+        """Binds a parameter."""
         self._define(node, node.arg)  # its annotation is read outside
 
     # Expressions.
 
-    def _visit(self, node: ast.AST) -> None:
-        handler = self._handlers.get(type(node))
-        if handler is not None:
-            handler(node)
-            return
+    def generic_visit(self, node: ast.AST) -> None:
+        """Binds the names of another node, and reads its parts."""
         for name in names_bound_by(node):
             self._define(node, name)
-        for child in ast.iter_child_nodes(node):
-            self._visit(child)
+        super().generic_visit(node)
 
-    def _name(self, node: ast.Name) -> None:
+    def visit_Name(self, node: ast.Name) -> None:
+        """Reads or binds a name."""
         if isinstance(node.ctx, ast.Load):
             self._read_name(node)
         else:
@@ -165,60 +149,66 @@ class Reader(States):
             self._of_several.append((chain, found))
         self._names.chains.append(chain)
 
-    def _attribute(self, node: ast.Attribute) -> None:
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """Reads a dotted expression."""
         value, nodes = split_attributes(node)
         if isinstance(value, ast.Name):
             self._read_name(value, nodes)
         else:
             self._names.others.append((node, value, [each.attr for each in nodes]))
-            self._visit(value)
+            self.visit(value)
 
-    def _constant(self, node: ast.Constant) -> None:
+    def visit_Constant(self, node: ast.Constant) -> None:
+        """Keeps a string."""
         if isinstance(node.value, str):
             self._names.strings.append(node)
 
-    def _call(self, node: ast.Call) -> None:
+    def visit_Call(self, node: ast.Call) -> None:
+        """Keeps a call, and reads its parts."""
         if isinstance(node.func, (ast.Attribute, ast.Name)):
             self._names.calls.append(node)
         if isinstance(node.func, ast.Name) and node.func.id in HARMLESS:
             self._names.harmless.update(node.args)
         if last_name(node.func) == "restored":
             self._names.restored.update([node, *node.args])
-        self._visit(node.func)
+        self.visit(node.func)
         for argument in (*node.args, *node.keywords):
-            self._visit(argument)
+            self.visit(argument)
 
-    def _compare(self, node: ast.Compare) -> None:
+    def visit_Compare(self, node: ast.Compare) -> None:
+        """Reads compared values."""
         for value in (node.left, *node.comparators):
             self._names.harmless.add(value)
-            self._visit(value)
+            self.visit(value)
 
-    def _binary(self, node: ast.BinOp) -> None:
+    def visit_BinOp(self, node: ast.BinOp) -> None:
         """Reads the operands of sums, of which hundreds may follow each other."""
         right = [node.right]
         while isinstance(node.left, ast.BinOp):
             node = node.left
             right.append(node.right)
-        self._visit(node.left)
+        self.visit(node.left)
         for value in reversed(right):
-            self._visit(value)
+            self.visit(value)
 
-    def _bool_op(self, node: ast.BoolOp) -> None:
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
         """Reads operands up to the one that the version says is the last."""
         for value in node.values:
-            self._visit(value)
+            self.visit(value)
             if self._truth(value) is isinstance(node.op, ast.Or):
                 return
 
-    def _if_expression(self, node: ast.IfExp) -> None:
-        self._visit(node.test)
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        """Reads the branches that the version leaves."""
+        self.visit(node.test)
         is_true = self._truth(node.test)
         if is_true is not False:
-            self._visit(node.body)
+            self.visit(node.body)
         if is_true is not True:
-            self._visit(node.orelse)
+            self.visit(node.orelse)
 
-    def _joined_string(self, node: ast.JoinedStr) -> None:
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Reads the fields of an f-string."""
         outer, self._string = self._string, node
         self._fields(node)
         self._string = outer
@@ -227,12 +217,13 @@ class Reader(States):
         """Reads the fields of an f-string, and those in their formats."""
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
-                self._visit(part.value)
+                self.visit(part.value)
                 if isinstance(part.format_spec, ast.JoinedStr):
                     self._fields(part.format_spec)
 
-    def _named_expression(self, node: ast.NamedExpr) -> None:
-        self._visit(node.value)
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        """Binds a name in an expression."""
+        self.visit(node.value)
         self._define(node.target, node.target.id)
 
     # Tests of TensorFlow's version.

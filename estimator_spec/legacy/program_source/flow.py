@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import enum
 import functools
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from estimator_spec.legacy.program_source.names import (
     Neighbours,
     Recorded,
     Test,
+    place_of,
 )
 from estimator_spec.legacy.program_source.scopes import (
     SCOPES,
@@ -82,28 +82,6 @@ class _Flow(Reader):
     def __init__(self, names: ModuleNames) -> None:
         super().__init__(names)
         self._later: deque[_Later] = deque()
-        self._handlers |= {
-            ast.Lambda: self._function,
-            ast.GeneratorExp: self._inline_scope,
-            ast.ListComp: self._inline_scope,
-            ast.SetComp: self._inline_scope,
-            ast.DictComp: self._inline_scope,
-            ast.FunctionDef: self._function,
-            ast.AsyncFunctionDef: self._function,
-            ast.ClassDef: self._inline_scope,
-        }
-        self._blocks: dict[type[ast.AST], Callable[[Any], _End]] = {
-            ast.If: self._if,
-            ast.For: self._loop,
-            ast.AsyncFor: self._loop,
-            ast.While: self._loop,
-            ast.Try: self._try,
-            ast.With: self._with,
-            ast.AsyncWith: self._with,
-            ast.Match: self._match,
-        }
-        if sys.version_info >= (3, 11):
-            self._blocks[ast.TryStar] = self._try
 
     def run(self) -> None:
         """Follows the module, then its functions."""
@@ -121,11 +99,12 @@ class _Flow(Reader):
         self._export(module)
 
     def _export(self, module: Frame) -> None:
-        for name in module.scope.bound:
+        for name in sorted(module.scope.bound):
             found = frozenset(filter(None, module.state.get(name, ())))
             if name in module.scope.shared:
                 found = self._logged(module.scope, name)
-            values = [value for each in found for value in self._names.values(each)]
+            ordered = sorted(found, key=place_of)
+            values = [value for each in ordered for value in self._names.values(each)]
             tests = {each.test for each in found}
             test = tests.pop() if len(tests) == 1 else None
             self._names.exports[name] = Export(tuple(dict.fromkeys(values)) or (None,), test)
@@ -143,22 +122,25 @@ class _Flow(Reader):
             parts = list(inner_parts(node))
             for part in parts:
                 if not isinstance(part, ast.stmt):
-                    self._visit(part)
+                    self.visit(part)
             self._block([part for part in parts if isinstance(part, ast.stmt)])
 
     def _inline_scope(self, node: Any) -> None:
         """Follows a class or a comprehension, which runs where it is."""
         for part in outer_parts(node):
-            self._visit(part)
+            self.visit(part)
         statement, clause = self._statement, self._clause
         self._run_scope(node, self._frame.views)
         self._statement, self._clause = statement, clause
         if isinstance(node, ast.ClassDef):
             self._define(node, node.name)
 
+    visit_GeneratorExp = visit_ListComp = visit_SetComp = visit_DictComp = _inline_scope
+    visit_ClassDef = _inline_scope
+
     def _function(self, node: Any) -> None:
         for part in outer_parts(node):
-            self._visit(part)
+            self.visit(part)
         if not isinstance(node, ast.Lambda):
             defined = self._define(node, node.name)
             body = node.body[1:] if ast.get_docstring(node, clean=False) else node.body
@@ -167,19 +149,15 @@ class _Flow(Reader):
                 defined.test = None if outcomes is None else Test(outcomes, is_function=True)
         self._later.append(_Later(node, self._views(), self._statement, self._clause, self._string))
 
+    visit_Lambda = visit_FunctionDef = visit_AsyncFunctionDef = _function
+
     # Statements.
 
     def _block(self, statements: Sequence[ast.stmt]) -> _End:
         end = _End.NO
         for statement in statements:
             self._statement = self._clause = statement
-            handler = self._blocks.get(type(statement))
-            if handler is not None:
-                found = handler(statement)
-            else:
-                self._visit(statement)
-                is_last = isinstance(statement, _LAST)
-                found = _End.PLAIN if is_last else _End.NO
+            found = self.visit(statement) or _End.NO
             if found is _End.DECIDED:
                 return found
             end = max(end, found)
@@ -196,7 +174,13 @@ class _Flow(Reader):
         self._frame.state = joined(going or states)
         return min(ends)
 
-    def _if(self, node: ast.If) -> _End:
+    def _leave(self, node: ast.stmt) -> _End:
+        self.generic_visit(node)
+        return _End.PLAIN
+
+    visit_Return = visit_Raise = visit_Continue = visit_Break = _leave
+
+    def visit_If(self, node: ast.If) -> _End:
         bodies: list[list[ast.stmt]] = []
         is_decided = is_true = False
         rest: list[ast.stmt] = [node]
@@ -204,7 +188,7 @@ class _Flow(Reader):
         while len(rest) == 1 and isinstance(rest[0], ast.If) and not is_true:
             branch = rest[0]
             self._statement = self._clause = branch
-            self._visit(branch.test)
+            self.visit(branch.test)
             truth = self._truth(branch.test)
             is_decided, is_true = is_decided or truth is not None, truth is True
             if truth is not False:
@@ -219,19 +203,21 @@ class _Flow(Reader):
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While) -> _End:
         if not isinstance(node, ast.While):
-            self._visit(node.iter)
+            self.visit(node.iter)
         state, frame = self._frame.state, self._frame
         for inner, name in self._binders(node):
             state[name] = state.get(name, UNBOUND) | {self._definition(inner, name)}
         before, loop = dict(state), frame.loop
         if loop is None:
             frame.loop = len(self._logs.get(frame.scope, ()))
-        self._visit(node.test if isinstance(node, ast.While) else node.target)
+        self.visit(node.test if isinstance(node, ast.While) else node.target)
         self._block(node.body)
         frame.loop = loop
         frame.state = joined([before, frame.state])
         self._block(node.orelse)
         return _End.NO
+
+    visit_For = visit_AsyncFor = visit_While = _loop
 
     def _try(self, node: Any) -> _End:
         frame = self._frame
@@ -252,7 +238,7 @@ class _Flow(Reader):
             frame.state = dict(failed)
             self._clause = handler
             if handler.type is not None:
-                self._visit(handler.type)
+                self.visit(handler.type)
             if handler.name:
                 self._define(handler, handler.name)
             found = self._block(handler.body)
@@ -267,6 +253,8 @@ class _Flow(Reader):
             frame.state = joined([frame.state, failed])
             end = max(end, self._block(node.finalbody))
         return end
+
+    visit_Try = visit_TryStar = _try
 
     def _never_fails(self, node: Any) -> bool:
         """Returns whether a `try` only imports what each TensorFlow of today has."""
@@ -285,22 +273,24 @@ class _Flow(Reader):
     def _with(self, node: ast.With | ast.AsyncWith) -> _End:
         suppresses = False
         for item in node.items:
-            self._visit(item.context_expr)
+            self.visit(item.context_expr)
             if item.optional_vars is not None:
-                self._visit(item.optional_vars)
+                self.visit(item.optional_vars)
             call = item.context_expr
             suppresses |= isinstance(call, ast.Call) and last_name(call.func) == "suppress"
         if suppresses:
             return self._branches(lambda: self._block(node.body), lambda: _End.NO)
         return self._block(node.body)
 
-    def _match(self, node: ast.Match) -> _End:
-        self._visit(node.subject)
+    visit_With = visit_AsyncWith = _with
+
+    def visit_Match(self, node: ast.Match) -> _End:
+        self.visit(node.subject)
 
         def run(case: ast.match_case) -> _End:
-            self._visit(case.pattern)
+            self.visit(case.pattern)
             if case.guard is not None:
-                self._visit(case.guard)
+                self.visit(case.guard)
             return self._block(case.body)
 
         ways = [functools.partial(run, case) for case in node.cases]
@@ -320,9 +310,6 @@ class _Flow(Reader):
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
             return self._names.starred(node)
         return names_bound_by(node)
-
-
-_LAST = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def never_fails(statement: ast.stmt) -> bool:

@@ -4,26 +4,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from estimator_spec.legacy.program_source import flow, program_files
 from estimator_spec.legacy.program_source import names as names_
-from estimator_spec.legacy.program_source.names import Export, ModuleNames
+from estimator_spec.legacy.program_source.names import ModuleNames, Summary
 from estimator_spec.legacy.program_source.program_files import Files, Source
 from estimator_spec.legacy.program_source.scopes import Scopes
-
-
-class Summary(NamedTuple):
-    """Names that other modules can import from a module.
-
-    Attributes:
-        exports: the names that it binds.
-        starred: the names that `from module import *` binds.
-    """
-
-    exports: Mapping[str, Export]
-    starred: tuple[str, ...]
 
 
 class Modules:
@@ -49,7 +36,7 @@ class Modules:
         """
         if source.path not in self._names:
             # A module that imports itself by others finds nothing in itself.
-            self._summaries.setdefault(source.path, Summary({}, ()))
+            self._summaries.setdefault(source.path, Summary())
             others = neighbours or self.neighbours(source)
             try:
                 names = flow.read(source.tree, others)
@@ -73,7 +60,7 @@ class Modules:
         path = self.files.modules.get(module, "")
         if path not in self._summaries and path in self._sources:
             self.names(self._sources[path])
-        return self._summaries.get(path, Summary({}, ()))
+        return self._summaries.get(path, Summary())
 
 
 class ProgramNeighbours:
@@ -93,13 +80,9 @@ class ProgramNeighbours:
         name = program_files.absolute(level, module, self._package)
         return name if name in self._modules.files.modules else None
 
-    def exports(self, module: str) -> Mapping[str, Export]:
-        """Returns the names that a module of the program binds."""
-        return self._modules.summary(module).exports
-
-    def starred(self, module: str) -> Iterable[str]:
-        """Returns the names that `from module import *` binds."""
-        return self._modules.summary(module).starred
+    def summary(self, module: str) -> Summary:
+        """Returns the names of a module of the program, by its full name."""
+        return self._modules.summary(module)
 
 
 def _starred(names: ModuleNames) -> list[str]:

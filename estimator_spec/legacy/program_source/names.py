@@ -56,6 +56,18 @@ class Export(NamedTuple):
     test: Test | None = None
 
 
+class Summary(NamedTuple):
+    """Names that other modules can import from a module.
+
+    Attributes:
+        exports: the names that it binds.
+        starred: the names that `from module import *` binds.
+    """
+
+    exports: Mapping[str, Export] = {}  # never changed
+    starred: tuple[str, ...] = ()
+
+
 class Neighbours(Protocol):
     """The other modules of a program, as a module imports them."""
 
@@ -67,11 +79,8 @@ class Neighbours(Protocol):
             module: the name after them.
         """
 
-    def exports(self, module: str) -> Mapping[str, Export]:
-        """Returns the names that a module of the program binds, by its full name."""
-
-    def starred(self, module: str) -> Iterable[str]:
-        """Returns the names that `from module import *` binds."""
+    def summary(self, module: str) -> Summary:
+        """Returns the names of a module of the program, by its full name."""
 
 
 class Recorded:
@@ -84,8 +93,7 @@ class Recorded:
     def __init__(self, of: Neighbours | None = None) -> None:
         self._of = of
         self._found: dict[tuple[int, str], str | None] = {}
-        self._exports: dict[str, Mapping[str, Export]] = {}
-        self._starred: dict[str, tuple[str, ...]] = {}
+        self._summaries: dict[str, Summary] = {}
 
     def close(self) -> None:
         """Forgets the other modules: from now on only earlier questions have answers."""
@@ -102,17 +110,11 @@ class Recorded:
             self._found[key] = self._of.find(level, module)
         return self._found.get(key)
 
-    def exports(self, module: str) -> Mapping[str, Export]:
-        """Returns the names that a module of the program binds."""
-        if module not in self._exports and self._of is not None:
-            self._exports[module] = self._of.exports(module)
-        return self._exports.get(module, {})
-
-    def starred(self, module: str) -> Iterable[str]:
-        """Returns the names that `from module import *` binds."""
-        if module not in self._starred and self._of is not None:
-            self._starred[module] = tuple(self._of.starred(module))
-        return self._starred.get(module, ())
+    def summary(self, module: str) -> Summary:
+        """Returns the names of a module of the program, by its full name."""
+        if module not in self._summaries and self._of is not None:
+            self._summaries[module] = self._of.summary(module)
+        return self._summaries.get(module, Summary())
 
 
 @dataclass(eq=False)
@@ -221,7 +223,7 @@ class ModuleNames:
     def starred(self, statement: ast.ImportFrom) -> Iterable[str]:
         """Returns the names that `from module import *` binds; none if it isn't the program's."""
         own = self.neighbours.find(statement.level, statement.module or "")
-        return () if own is None else self.neighbours.starred(own)
+        return () if own is None else self.neighbours.summary(own).starred
 
     def values(self, definition: Definition) -> Values:
         """Returns what a statement may bind its name to."""
@@ -249,7 +251,7 @@ class ModuleNames:
             whether it may also be something else.
         """
         found, others = [], False
-        for definition in sorted(chain.definitions, key=_place):
+        for definition in sorted(chain.definitions, key=place_of):
             for value in self.values(definition):
                 meanings = self._read(definition, value, chain.attributes)
                 found += meanings
@@ -287,19 +289,21 @@ class ModuleNames:
             if value is None or not value.is_own:
                 continue
             if done + 1 == len(attributes):
-                return self.neighbours.exports(value.full).get(attributes[done], Export()).test
+                exports = self.neighbours.summary(value.full).exports
+                return exports.get(attributes[done], Export()).test
             todo += [(each, done + 1) for each in self.attribute(value, attributes[done])]
         return None
 
     def attribute(self, value: Value, name: str) -> Values:
         """Returns what a name of a module of the program is."""
-        export = self.neighbours.exports(value.full).get(name)
+        export = self.neighbours.summary(value.full).exports.get(name)
         if export is not None:
             return export.values
         inner = self.neighbours.find(0, f"{value.full}.{name}")
         return (None,) if inner is None else (Value(inner, is_own=True),)
 
 
-def _place(definition: Definition) -> tuple[int, int]:
+def place_of(definition: Definition) -> tuple[int, int]:
+    """Returns line and column of what binds a name, by which definitions are sorted."""
     node = definition.node
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)

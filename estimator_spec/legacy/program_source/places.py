@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import ast
 import bisect
+import contextlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 _PLACED = (ast.stmt, ast.expr, ast.ExceptHandler, ast.arg, ast.keyword, ast.alias)
 _LINE_END = re.compile("\r\n|\r|\n")
+_SAME_LINE = re.compile(r"[ \t\f]*;(?:[ \t\f;]|\\\r?\n)*")
 _OPENING = re.compile(r"(?P<prefix>[A-Za-z]*)(?P<quote>'''|\"\"\"|'|\")")
+# In an f-string: a field begins, or a brace is written; and what an expression may end before.
+_BRACE = re.compile(r"\{\{?")
+_FIELD_END = re.compile("[}:!=]")
 
 
 class Places:
@@ -65,6 +70,11 @@ class Places:
         start, _ = self.span(decorators[0])
         return self.source.rindex("@", 0, start)
 
+    def share_a_line(self, first: ast.stmt, second: ast.stmt) -> bool:
+        """Returns whether a semicolon is between two statements, which a backslash may follow."""
+        between = self.source[self.span(first)[1] : self.statement(second)]
+        return _SAME_LINE.fullmatch(between) is not None
+
 
 def parse(source: str) -> ast.Module:
     """Parses a source; nodes in f-strings have their places.
@@ -86,19 +96,17 @@ def _place_fields(tree: ast.AST, places: Places) -> None:
         if not isinstance(node, ast.JoinedStr):
             todo += ast.iter_child_nodes(node)
             continue
-        start, end = places.span(node)
-        fields = list(_fields(places.source, start, end))
         values = list(_formatted_values(node))
+        fields = list(_fields(places, node, [ast.dump(value.value) for value in values]))
         if len(fields) != len(values):
             continue
-        for value, (first, last) in zip(values, fields, strict=True):
-            text = places.source[first:last]
-            value.value = ast.parse(f"({text})", mode="eval").body
+        for value, (first, expression) in zip(values, fields, strict=True):
+            value.value = expression
             line, column = places.place(first)
-            for inner in ast.walk(value.value):
+            for inner in ast.walk(expression):
                 if isinstance(inner, ast.expr | ast.keyword | ast.arg):
                     _move(inner, line, column)
-            todo.append(value.value)
+            todo.append(expression)
 
 
 def _move(node: ast.expr | ast.keyword | ast.arg, line: int, column: int) -> None:
@@ -119,11 +127,29 @@ def _formatted_values(node: ast.JoinedStr) -> Iterator[ast.FormattedValue]:
                 yield from _formatted_values(part.format_spec)
 
 
-def _fields(source: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yields the spans of the expressions in a string of Python before 3.12."""
-    for opening, first, last in _strings(source, start, end):
-        if "f" in opening["prefix"].lower():
-            yield from _fields_between(source, first, last)
+def _fields(
+    places: Places, node: ast.JoinedStr, dumps: Iterable[str]
+) -> Iterator[tuple[int, ast.expr]]:
+    """Yields the offsets of the expressions in an f-string, and the expressions.
+
+    Args:
+        places: places of the source.
+        node: the f-string.
+        dumps: the expressions as `ast.dump` shows them.
+    """
+    source, wanted = places.source, iter(dumps)
+    expected = next(wanted, None)
+    for opening, at, last in _strings(source, *places.span(node)):
+        is_formatted = "f" in opening["prefix"].lower()
+        while is_formatted and (brace := _BRACE.search(source, at, last)):
+            at = brace.end()
+            for end in _FIELD_END.finditer(source, at, last) if brace[0] == "{" else ():
+                with contextlib.suppress(SyntaxError, ValueError):
+                    found = ast.parse(f"({source[at : end.start()]})", mode="eval").body
+                    if ast.dump(found) == expected:
+                        yield at, found
+                        at, expected = end.start(), next(wanted, None)
+                        break
 
 
 def _strings(source: str, start: int, end: int) -> Iterator[tuple[re.Match[str], int, int]]:
@@ -140,52 +166,6 @@ def _strings(source: str, start: int, end: int) -> Iterator[tuple[re.Match[str],
             at += 2 if source[at] == "\\" else 1
         yield opening, first, at
         at += len(quote)
-
-
-def _fields_between(source: str, at: int, end: int) -> Iterator[tuple[int, int]]:
-    while at < end:
-        if source[at] != "{":
-            at += 1
-        elif source[at + 1] == "{":
-            at += 2
-        else:
-            first, at = at + 1, _end_of_expression(source, at + 1)
-            yield first, at
-            # A debugging `=` and a conversion come before the format, which has fields, too.
-            at = re.compile(r"\s*=?\s*(![rsa])?\s*").match(source, at).end()  # type: ignore[union-attr]
-            if source[at] == ":":
-                close = _end_of_format(source, at + 1)
-                yield from _fields_between(source, at + 1, close)
-                at = close
-            at += 1
-
-
-def _end_of_format(source: str, at: int) -> int:
-    depth = 0
-    while depth or source[at] != "}":
-        depth += {"{": 1, "}": -1}.get(source[at], 0)
-        at += 1
-    return at
-
-
-def _end_of_expression(source: str, at: int) -> int:
-    depth = 0
-    while True:
-        opening = _OPENING.match(source, at)
-        if opening is not None:
-            quote = opening["quote"]
-            at = source.index(quote, opening.end()) + len(quote)
-            continue
-        character, following = source[at], source[at + 1]
-        if not depth:
-            if character in "}:" or (character == "!" and following != "="):
-                return at
-            if character == "=" and following != "=" and source[at - 1] not in "=!<>":
-                rest = source[at + 1 :].lstrip()
-                if rest[:1] in "}!:":
-                    return at
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(character, 0)
-        at += 1
 
 
 def quote_inside(source: str, node: ast.JoinedStr, places: Places, offset: int) -> str:

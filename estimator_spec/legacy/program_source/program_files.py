@@ -12,6 +12,7 @@ import contextlib
 import functools
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 import site
 import sys
@@ -518,13 +519,10 @@ def _imports(tree: ast.Module, module: Module) -> Iterator[_FoundImport]:
 
 def absolute(level: int, name: str, package: str) -> str:
     """Returns the full name of an import; '.' and the package if it leads out of that."""
-    if not level:
-        return name
-    above = package.split(".") if package else []
-    if len(above) < level:
+    try:
+        return importlib.util.resolve_name("." * level + name, package)
+    except ImportError:
         return f".{package}"
-    above = above[: len(above) - level + 1]
-    return ".".join([*above, *([name] if name else [])])
 
 
 def _line_that_changes_path(tree: ast.Module) -> int:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from estimator_spec.saved_models.graph import node_name
+
 tf1 = tf.compat.v1
 
 _NEW = "repaired"
@@ -119,17 +121,12 @@ class Body:
     def _renamed(self, reference: str) -> str:
         output, _, number = reference.rpartition(":")
         offset = self._offsets.get(output)
-        return reference if offset is None else f"{_producer(output)}:output:{offset + int(number)}"
+        return reference if offset is None else f"{node_name(output)}:output:{offset + int(number)}"
 
 
 def _scopes(name: str) -> Iterator[str]:
     parts = name.split("/")
     return ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
-
-
-def _producer(reference: str) -> str:
-    """Returns the name of the node that a reference is an output of."""
-    return reference.lstrip("^").partition(":")[0]
 
 
 def data_inputs(node: Any) -> list[str]:

@@ -15,6 +15,7 @@ from estimator_spec.saved_models.dead_ops.rewriting import (
     change,
     data_inputs,
 )
+from estimator_spec.saved_models.graph import node_name
 
 tf1 = tf.compat.v1
 
@@ -87,7 +88,7 @@ def _identity(call: Call) -> None:
 
 
 def _sum_over_replicas(call: Call) -> None:
-    groups = call.body.by_name.get(data_inputs(call.node)[1].partition(":")[0])
+    groups = call.body.by_name.get(node_name(data_inputs(call.node)[1]))
     if groups is None or groups.op != "Const":
         raise RefusedError("the number of its replicas isn't known")
     if tf.make_ndarray(groups.attr["value"].tensor).size != 1:

@@ -26,6 +26,7 @@ from estimator_spec.saved_models.dead_ops.rewriting import (
     change,
     data_inputs,
 )
+from estimator_spec.saved_models.graph import node_name
 
 tf1 = tf.compat.v1
 
@@ -95,10 +96,10 @@ class StoredTrees:
 
     def _find_handle(self, kind: str, body: Body, reference: str) -> str:
         """Returns the name of the node that a reference to a handle comes from."""
-        name = reference.partition(":")[0]
+        name = node_name(reference)
         node = body.by_name.get(name)
         while node is not None and node.op in _FORWARDING:
-            name = data_inputs(node)[0].partition(":")[0]
+            name = node_name(data_inputs(node)[0])
             node = body.by_name.get(name)
         handles = self._handles[kind]
         if body is self._graph and name in handles:
@@ -116,7 +117,7 @@ class StoredTrees:
             node = self._graph.by_name.get(name)
         if node is None or node.op != "RestoreV2":
             return ""
-        names = self._graph.by_name[data_inputs(node)[1].partition(":")[0]]
+        names = self._graph.by_name[node_name(data_inputs(node)[1])]
         if names.op != "Const":
             return ""
         return str(tf.make_ndarray(names.attr["value"].tensor)[int(number or 0)].decode())

@@ -16,6 +16,7 @@ import estimator_spec
 from estimator_spec.core.common import legacy_keras
 from estimator_spec.legacy import names
 from estimator_spec.legacy.modules import LegacyModule, resolve
+from estimator_spec.legacy.name_rows import When
 
 MISSING = object()
 
@@ -54,7 +55,7 @@ def wrong(expected):
     """Returns the spellings that give the wrong object."""
     found = []
     for row in names.rows():
-        if row.when is not names.When.ALWAYS:
+        if row.when is not When.ALWAYS:
             continue
         for module in row.modules():
             for how, get in spellings(module, row.name):

@@ -17,6 +17,7 @@ from estimator_spec.canned import graph_variables, hidden_layers, input_layer, l
 from estimator_spec.canned.hidden_layers import HiddenLayers
 from estimator_spec.canned.optimizers import tf1_optimizer
 from estimator_spec.canned.v1 import partitioners
+from estimator_spec.heads.canned_model import OPTIMIZERS
 from estimator_spec.legacy.contrib.learn import column_layers
 from estimator_spec.legacy.contrib.learn.model_fn_ops import ModelFnOps
 
@@ -28,12 +29,8 @@ _LINEAR_LEARNING_RATE = 0.2
 _INPUT = "input_from_feature_columns"
 _NEW_NAMES = {"kernel": "weights", "bias": "biases"}
 _OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
-    "Adagrad": tf1.train.AdagradOptimizer,
-    "Adam": tf1.train.AdamOptimizer,
-    "Ftrl": tf1.train.FtrlOptimizer,
+    **{name: getattr(tf1.train, of_tf1) for name, (of_tf1, _) in OPTIMIZERS.items()},
     "Momentum": lambda rate: tf1.train.MomentumOptimizer(rate, momentum=0.9),
-    "RMSProp": tf1.train.RMSPropOptimizer,
-    "SGD": tf1.train.GradientDescentOptimizer,
 }
 
 ModelFn = Callable[..., ModelFnOps]
@@ -259,7 +256,7 @@ def _optimizer(optimizer: Any, rate: Any) -> Any:
     if isinstance(optimizer, str):
         if optimizer not in _OPTIMIZERS:
             raise ValueError(
-                f"Optimizer name should be one of [{', '.join(_OPTIMIZERS)}], you provided "
+                f"Optimizer name should be one of [{', '.join(sorted(_OPTIMIZERS))}], you provided "
                 f"{optimizer}."
             )
         return _OPTIMIZERS[optimizer](rate)

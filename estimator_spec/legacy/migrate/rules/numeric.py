@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from estimator_spec.legacy.migrate.program import NO_LITERAL, ParsedModule
+from estimator_spec.legacy.migrate.program import NO_LITERAL, ParsedModule, literal
 from estimator_spec.legacy.migrate.rule import (
     LEAVING,
     MigrationTarget,
@@ -54,9 +54,9 @@ def _combiner_none(program: ParsedModule, target: MigrationTarget) -> Iterator[t
     del target
     for call in calls_of_ours(program, *_COMBINER):
         combiner = call.argument(_COMBINER[call.method], "combiner")
-        if combiner is not None and combiner.literal is None:
+        if combiner is not None and literal(combiner) is None:
             yield (
-                combiner.start,
+                program.places.span(combiner)[0],
                 "combiner=None is the mean on a CPU and the sum on a TPU (always the sum for "
                 "tables in dictionaries). Write 'sum' or 'mean'.",
             )
@@ -94,8 +94,8 @@ def _invalid_ids(program: ParsedModule, target: MigrationTarget) -> Iterator[tup
     safe = "By default use_safe_embedding_lookup drops negative ids"
     for call in calls_of_ours(program, "embedding_column", "shared_embedding_columns"):
         argument = call.argument(99, "use_safe_embedding_lookup")
-        if argument is not None and argument.literal in (False, NO_LITERAL):
-            yield argument.start, unsafe + _INVALID_IDS[target]
+        if argument is not None and literal(argument) in (False, NO_LITERAL):
+            yield program.places.span(argument)[0], unsafe + _INVALID_IDS[target]
         elif target in LEAVING:
             yield call.start, safe + _INVALID_IDS[target]
 
@@ -114,9 +114,9 @@ def _out_of_vocabulary(program: ParsedModule, target: MigrationTarget) -> Iterat
     del target
     for call, _ in program.calls_of(*_BUCKETS):
         buckets = call.argument(_BUCKETS[call.method], "num_oov_buckets")
-        if buckets is not None and buckets.literal not in (None, 0):
+        if buckets is not None and literal(buckets) not in (None, 0):
             yield (
-                buckets.start,
+                program.places.span(buckets)[0],
                 "Rows of unknown words (num_oov_buckets) come after the vocabulary's. Keras' "
                 "StringLookup puts them first: keep the column's lookup, or permute the rows "
                 "(checkpoint convert --vocabulary).",
@@ -143,7 +143,7 @@ def _initializer_spread(
 ) -> Iterator[tuple[int, str]]:
     for call in calls_of_ours(program, *_INITIALIZER):
         initializer = call.argument(_INITIALIZER[call.method], "initializer")
-        if call.unpacks() or (initializer is not None and initializer.literal is not None):
+        if call.unpacks() or (initializer is not None and literal(initializer) is not None):
             continue
         yield call.start, _INITIALIZER_SPREAD[target]
 
@@ -205,7 +205,7 @@ def _drop_remainder(program: ParsedModule, target: MigrationTarget) -> Iterator[
     for call in program.calls:
         if call.use is None and call.method in _REMAINDER and not call.unpacks():
             remainder = call.argument(_REMAINDER[call.method], "drop_remainder")
-            if remainder is None or remainder.literal is False:
+            if remainder is None or literal(remainder) is False:
                 yield (
                     call.line_of,
                     "Without drop_remainder=True the last batch is smaller: a TPU and "

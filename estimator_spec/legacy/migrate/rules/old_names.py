@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule
+from estimator_spec.legacy.migrate.program import FollowedCall, ParsedModule, literal
 from estimator_spec.legacy.migrate.rule import (
     MigrationRule,
     MigrationTarget,
@@ -47,19 +47,20 @@ def _edits(program: ParsedModule, target: MigrationTarget) -> Iterator[Replaceme
             continue
         given = call.argument(5, "checkpoint_format")
         if given is None:
-            at = _end_of_arguments(program.source, call)
-            text = f", {_FORMAT}" if call.arguments else _FORMAT
+            at = _end_of_arguments(program, call)
+            text = f", {_FORMAT}" if call.node.args or call.node.keywords else _FORMAT
             yield Replacement(at, at, fixed(text))
-        elif given.literal is None:
-            yield Replacement(given.start, given.end, fixed('"saver"'))
+        elif literal(given) is None:
+            yield Replacement(*program.places.span(given), fixed('"saver"'))
 
 
-def _end_of_arguments(source: str, call: FollowedCall) -> int:
+def _end_of_arguments(program: ParsedModule, call: FollowedCall) -> int:
     """Returns the place after the last argument of a call, and after the parentheses around it."""
-    if not call.arguments:
+    given = [*call.node.args, *call.node.keywords]
+    if not given:
         return call.end - 1
-    at = call.arguments[-1].end
-    brackets = re.match(r"(\s*\))*", source[at : call.end - 1])
+    at = max(program.places.span(each)[1] for each in given)
+    brackets = re.match(r"(\s*\))*", program.source[at : call.end - 1])
     return at + (brackets.end() if brackets else 0)
 
 

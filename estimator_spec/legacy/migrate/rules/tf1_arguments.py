@@ -6,22 +6,22 @@ tensorflow.compat.v1 takes both names. Only keywords of calls are renamed that s
 
 from __future__ import annotations
 
-import re
+import ast
 from collections.abc import Iterable, Iterator
 
 from estimator_spec.legacy import renamed_arguments
-from estimator_spec.legacy.migrate.program import Argument, FollowedCall, ModuleApi, ParsedModule
+from estimator_spec.legacy.migrate.program import FollowedCall, ModuleApi, ParsedModule
 from estimator_spec.legacy.migrate.rule import MigrationRule, MigrationTarget, Replacement, fixed
 from estimator_spec.legacy.renamed_arguments import RenamedArgument
 
 
-def renamed(program: ParsedModule) -> Iterator[tuple[FollowedCall, Argument, RenamedArgument]]:
+def renamed(program: ParsedModule) -> Iterator[tuple[FollowedCall, ast.keyword, RenamedArgument]]:
     """Yields the arguments that functions have under another name now, and their calls."""
     for call, name in program.calls_of(*renamed_arguments.FUNCTIONS):
-        for argument in call.arguments:
-            found = renamed_arguments.find(name, argument.keyword or "")
+        for keyword in call.node.keywords:
+            found = renamed_arguments.find(name, keyword.arg or "")
             if found is not None:
-                yield call, argument, found
+                yield call, keyword, found
 
 
 def _edits(program: ParsedModule, target: MigrationTarget) -> Iterable[Replacement]:
@@ -29,19 +29,16 @@ def _edits(program: ParsedModule, target: MigrationTarget) -> Iterable[Replaceme
     del target
     if program.api is not ModuleApi.TF2:
         return
-    for call, argument, found in renamed(program):
+    for call, keyword, found in renamed(program):
         assert call.use is not None
-        given = {each.keyword for each in call.arguments}
+        given = {each.arg for each in call.node.keywords}
         names = set(program.uses[call.use].names)
         # TensorFlow 1.0 changed what some arguments mean, too.
         is_renamed = found.since == 2 and found.now and found.now not in given
         if not is_renamed or call.unpacks() or len(names) > 1:
             continue
-        before = program.source[call.start : argument.start]
-        place = re.search(rf"\b{argument.keyword}(?=\s*=[\s(]*\Z)", before)
-        if place is not None:
-            start, end = (call.start + at for at in place.span())
-            yield Replacement(start, end, fixed(found.now))
+        start, _ = program.places.span(keyword)
+        yield Replacement(start, start + len(found.old), fixed(found.now))
 
 
 RULE = MigrationRule(

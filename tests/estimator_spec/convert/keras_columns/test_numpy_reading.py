@@ -26,7 +26,7 @@ from estimator_spec.convert.keras_columns import (
     preprocessing,
     source,
 )
-from estimator_spec.convert.keras_columns.expressions import Merged, evaluate
+from estimator_spec.convert.keras_columns.expressions import Merged, render
 from estimator_spec.convert.keras_columns.function_source import write_function
 from estimator_spec.convert.keras_columns.numpy_features import (
     Sparse,
@@ -58,10 +58,10 @@ def written(plan: ModelPlan) -> types.ModuleType:
 
 def by_tensorflow(plan: ModelPlan, features: dict) -> dict:
     """Returns what TensorFlow's ops read of a plan's features."""
-    names = {**vars(preprocessing)}
-    names.update({name: evaluate(value, names) for name, value in plan.constants.items()})
+    names = {**vars(preprocessing), **plan.functions, "features": features}
+    names.update({name: eval(render(value), names) for name, value in plan.constants.items()})
     groups = Merged(tuple(part for parts in plan.groups.values() for part in parts))
-    return evaluate(groups, {**names, "features": features})
+    return eval(render(groups), names)
 
 
 def check(columns, batch, layer=None) -> None:
@@ -341,10 +341,10 @@ def test_labels_that_no_class_has_are_errors(head, good, bad, reading):
     plan = ModelPlan()
     canned_models.add_canned_model(plan, estimator_spec.BaselineEstimator(head).canned_model)
     names = reading.definitions()
-    names |= {name: evaluate(expression, names) for name, expression in plan.constants.items()}
+    names |= {name: eval(render(value), names) for name, value in plan.constants.items()}
 
     def read(labels):
-        return evaluate(plan.objectives[0].labels, {**names, "labels": labels})
+        return eval(render(plan.objectives[0].labels), {**names, "labels": labels})
 
     def read_all(labels):
         if reading == NUMPY:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ import tensorflow as tf
 import argument_table
 from argument_table import MOVES, NO_EFFECT, OPTIMIZERS, REFUSED
 from estimator_spec.convert.keras_columns import optimizers
+from estimator_spec.convert.keras_columns.expressions import render
 from estimator_spec.convert.keras_columns.plan import ModelPlan
+from estimator_spec.convert.keras_columns.readings import TENSORFLOW
+from estimator_spec.convert.keras_columns.training_source import write_rate
 from estimator_spec.core.common.legacy_keras import keras_2
 from estimator_spec.heads.canned_model import CannedModel, ModelPart
 
@@ -71,12 +75,11 @@ def planned(make):
 
 def check(keras, make):
     """Compares variables and slots after the same steps; returns those of the older optimizer."""
-    from estimator_spec.convert.keras_columns import live
-    from estimator_spec.convert.keras_columns.expressions import evaluate
-
     before, expected = train_old(make)
     plan = planned(make)
-    optimizer = evaluate(plan.optimizer, live.known_names())
+    names = {"keras": keras, **TENSORFLOW.keras_classes()}
+    exec("\n".join(itertools.starmap(write_rate, plan.rates.items())), names)
+    optimizer = eval(render(plan.optimizer), names)
     optimizer = type(optimizer).from_config(optimizer.get_config())
     variables = [keras.Variable(value, name=name) for name, value in START.items()]
     optimizer.build(variables)

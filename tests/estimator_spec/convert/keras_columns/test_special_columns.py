@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,8 +15,9 @@ import estimator_spec
 import tpu_columns
 from column_strategies import Feature
 from estimator_spec.convert import to_keras
-from estimator_spec.convert.keras_columns import assembly, keras_layers, source
+from estimator_spec.convert.keras_columns import assembly, source
 from estimator_spec.convert.keras_columns.plan import ModelPlan
+from estimator_spec.convert.keras_columns.readings import TENSORFLOW
 from estimator_spec.convert.keras_program import written
 from estimator_spec.core.common.legacy_keras import keras_2
 
@@ -213,7 +217,7 @@ def test_the_origin_of_layers():
 
 def test_gradients_of_clipped_rows():
     """Rows of norm 0, of the largest norm and above have the gradients of TensorFlow's lookup."""
-    layer_class = keras_layers.definitions()["ClippedEmbedReduce"]
+    layer_class = TENSORFLOW.keras_classes()["ClippedEmbedReduce"]
     rows = tf.Variable([[0.0, 0.0], [0.6, 0.8], [3.0, 4.0], [0.1, 0.2]])
     ids, factors = tf.constant([[0, 1], [2, 3], [2, 1]]), tf.constant([[1.0], [2.0], [3.0]])
     layer = layer_class(4, 2, combiner="sum", max_norm=1.0)
@@ -267,3 +271,16 @@ def test_a_long_vocabulary_of_any_words(word, tmp_path):
     given = tf.sparse.from_dense([[1, 0], [1, 0]]).with_values(tf.constant([word, "word 3"]))
     found = module.build_model()(module.preprocess({"a": given}))
     assert np.argmax(found, axis=-1).tolist() == [30, 3]
+
+
+def test_long_vocabularies_and_functions_without_a_source():
+    """A model, unlike a program, takes them as they are; AutoGraph finds the rest of its source."""
+    words = fc.categorical_column_with_vocabulary_list("word", [f"word {n}" for n in range(50)])
+    added = functools.partial(lambda a, x: x + a, tf.constant(2.0))
+    columns = [fc.indicator_column(words), fc.numeric_column("x", normalizer_fn=added)]
+    model = to_keras(columns)
+    features = {"word": tf.constant([["word 49"]]), "x": tf.constant([[1.0]])}
+    (found,) = tf.data.Dataset.from_tensors(features).map(model.preprocess)
+    assert found["word_ids"].numpy().tolist() == [[49]]
+    assert found["x"].numpy().tolist() == [[3.0]]
+    assert "def preprocess" in inspect.getsource(model._program.preprocess)

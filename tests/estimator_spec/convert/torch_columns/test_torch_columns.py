@@ -107,6 +107,7 @@ def test_the_model(program):
 
 def test_the_reading_is_that_of_keras(estimator, program):
     """Both programs without TensorFlow read features by one text."""
+    pytest.importorskip("keras_rs", reason="needs the extra keras-rs")
     plan = planned.plan_source(estimator, None, 1, "sum", inline_words=20)
     of_keras = source.write_model(plan, "a test", NUMPY)
     text = (program[0] / "reading.py").read_text(encoding="utf-8")
@@ -158,7 +159,8 @@ def test_every_head_is_written(generation, name):
         each: (1, sizes[each.layer]) if each.attribute == "kernel" else (sizes[each.layer],)
         for each in plan.variables
     }
-    text = written.program_texts(plan, "a test", shapes)["model.py"]
+    model = translation.Translation(plan, shapes)
+    text = written.program_texts(model, "a test")["model.py"]
     assert f"trapezoids={generation == 1}" in text or generation == 2
     assert all(f'"{key}"' in text for key in plan.outputs)
 

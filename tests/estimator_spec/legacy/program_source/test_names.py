@@ -334,3 +334,12 @@ def test_programs(path: Path) -> None:
     assert migrated
     assert migrated <= checked
     assert (program.api is ModuleApi.TF1) is program_api.is_of_tf1(names)
+
+
+def test_values_of_an_export() -> None:
+    """A name that several statements may bind exports their values in the order of the source."""
+    modules = [f"tensorflow.part_{number}" for number in range(9)]
+    branches = [f"if a == {module!r}:\n    import {module} as chosen\n" for module in modules]
+    names = flow.read(ast.parse("el".join(branches)))
+    values = [value.full for value in names.exports["chosen"].values if value is not None]
+    assert values == modules

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vocabularies and functions of the program, as expressions of a plan."""
+"""Vocabularies of columns, as expressions of a plan."""
 
 from __future__ import annotations
 
@@ -9,44 +9,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_spec.convert.keras_columns.expressions import FunctionCall, Given, call, evaluate
+from estimator_spec.convert.keras_columns import program_files
+from estimator_spec.convert.keras_columns.expressions import FunctionCall, call
 from estimator_spec.convert.keras_columns.plan import ModelPlan
-from estimator_spec.convert.keras_columns.step_functions import STEP
-from estimator_spec.convert.optional_packages import load_extra
 
 
-def given(function: Any, name: str, plan: ModelPlan) -> Given:
-    """Returns the expression of a function of the program.
-
-    Args:
-        function: the function.
-        name: what a program calls it that has a copy of it.
-        plan: the plan.
-    """
-    found = plan.identifier(name, ("function", function))
-    plan.functions[found] = function
-    return Given(function, found)
-
-
-def given_loss(function: Any, name: str, plan: ModelPlan) -> Given:
-    """Returns the expression of a loss function of the program, as `given`."""
-    found = plan.identifier(name, ("loss", function))
-    plan.losses[found] = function
-    return Given(function, found)
-
-
-def given_rate(rate: FunctionCall, name: str, plan: ModelPlan) -> Given:
-    """Returns the expression of a function whose value is an expression of `STEP`."""
-    found = plan.identifier(name, ("rate", rate))
-    plan.rates[found] = rate
-
-    def learning_rate(step: Any) -> Any:
-        return evaluate(rate, {"keras": load_extra("keras"), STEP.text: step})
-
-    return Given(learning_rate, found)
-
-
-def vocabulary_initializer(column: Any, plan: ModelPlan) -> FunctionCall:
+def initializer_of(column: Any, plan: ModelPlan) -> FunctionCall:
     """Returns the expression of the initializer of a vocabulary column's table.
 
     Args:
@@ -58,6 +26,8 @@ def vocabulary_initializer(column: Any, plan: ModelPlan) -> FunctionCall:
     """
     if not hasattr(column, "vocabulary_file"):
         words = [_plain(word) for word in column.vocabulary_list]
+        if plan.inline_words is None and len(words) > program_files.INLINE_WORDS:
+            return call("words_in_order", plan.named(plan.words, f"{column.key}_words", words))
         if plan.inline_words is None or len(words) <= plan.inline_words or not _are_lines(words):
             return call("words_in_order", words)
         return _file_of(column, words, len(words), plan)
