@@ -74,7 +74,8 @@ def test_python_programs_print_what_the_page_says(tmp_path, monkeypatch):
     run_page(tmp_path, monkeypatch, {"python"})
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly("a process for each command")
 def test_all_programs_print_what_the_page_says(tmp_path, monkeypatch):
     """So do they with the commands between them, which are processes of their own."""
+    pytest.importorskip("keras_rs", reason="the last commands need the extra keras-rs")
     run_page(tmp_path, monkeypatch, {"python", "bash"})

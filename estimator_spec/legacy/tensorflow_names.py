@@ -78,7 +78,7 @@ def _module(name: str, bit: int) -> _RecordedPlace | None:
     return place if place is not None and place.is_module and place.versions & bit else None
 
 
-def exists(name: str, version: str = NEWEST) -> bool:
+def exists(name: str, version: str = NEWEST, is_recorded: bool = False) -> bool:
     """Returns whether a version of TensorFlow has a name, as far as is known.
 
     Attributes of functions and objects aren't known, and count as existing.
@@ -91,6 +91,7 @@ def exists(name: str, version: str = NEWEST) -> bool:
     Args:
         name: the full dotted name, which begins with 'tensorflow'.
         version: one of `VERSIONS`.
+        is_recorded: names of modules whose names aren't recorded don't count.
     """
     bit = 1 << VERSIONS.index(version)
     parts = _without_nested_api(name)
@@ -99,13 +100,15 @@ def exists(name: str, version: str = NEWEST) -> bool:
         place = _place(at)
         if part.startswith("__") and part.endswith("__"):
             return True  # such as `__version__`, of each module
-        if place is None or not place.versions & bit:
+        if place is None:
             return True  # `at` is in a module that has it
+        if not place.versions & bit:
+            return not is_recorded
         at = f"{at}.{part}"
         if _module(at, bit) is not None:
             continue
         if place.names.get(_ANY, 0) & bit:
-            return True
+            return not is_recorded
         if not place.names.get(part, 0 if place.is_module else bit) & bit:
             return False
     return True
@@ -124,8 +127,10 @@ def versions_of(name: str) -> tuple[str, ...]:
 
     >>> versions_of("tensorflow.contrib.seq2seq.LuongAttention")
     ('1.15.5',)
+    >>> versions_of("tensorflow.summary.value")  # in 2.15 TensorBoard's module
+    ()
     """
-    return tuple(version for version in VERSIONS if exists(name, version))
+    return tuple(version for version in VERSIONS if exists(name, version, is_recorded=True))
 
 
 def is_module(name: str, version: str = NEWEST) -> bool:

@@ -45,7 +45,7 @@ def test_a_notebook_is_committed_with_its_outputs(path):
     assert "isn't installed" not in text
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly("a process of Jupyter for each notebook")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(tmp_path, monkeypatch, path):
     """It prints the lines that were committed, but for numbers, and draws as many plots."""

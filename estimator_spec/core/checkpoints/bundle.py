@@ -343,12 +343,13 @@ class Checkpoint:
 
     def _check_sizes(self) -> None:
         """Checks that each data file is there, and as long as its variables need."""
-        ends = dict.fromkeys(range(self._num_shards), (0, ""))
+        ends: dict[int, tuple[int, str]] = {}
         for variable in self.variables.values():
             for piece in variable.pieces:
                 end = (piece.offset + piece.size, variable.name)
-                ends[piece.shard] = max(ends[piece.shard], end)
-        for shard, (needed, name) in ends.items():
+                ends[piece.shard] = max(ends.get(piece.shard, (0, "")), end)
+        for shard in range(self._num_shards):  # a damaged number may be 2**31 - 1
+            needed, name = ends.get(shard, (0, ""))
             file = self._file(shard)
             if needed > file.size:
                 raise DamagedCheckpointError(

@@ -221,7 +221,13 @@ def test_other_normalizers_are_refused(function, words):
 
 
 @pytest.mark.parametrize(
-    "number", [20_000, pytest.param(10**7, marks=[pytest.mark.nightly, pytest.mark.timeout(7200)])]
+    "number",
+    [
+        20_000,
+        pytest.param(
+            10**7, marks=[pytest.mark.nightly("ten million values"), pytest.mark.timeout(7200)]
+        ),
+    ],
 )
 def test_random_values_are_read_alike(number, tmp_path):
     """Of ids that columns of every kind read, of odd values and in all forms, none differs."""

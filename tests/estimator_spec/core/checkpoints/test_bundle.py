@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,18 @@ def test_a_big_endian_checkpoint_is_refused(files):
     changed(prefix, index_file.HEADER_KEY, lambda header: setattr(header, "endianness", 1))
     with pytest.raises(checkpoints.CheckpointError, match="big-endian"):
         Checkpoint(prefix)
+
+
+def test_a_damaged_number_of_data_files(files):
+    """An index of two billion data files names the first that is missing, and takes no memory."""
+    prefix = files.write({"table": ROWS})
+    changed(prefix, index_file.HEADER_KEY, lambda header: setattr(header, "num_shards", 2**31 - 1))
+    tracemalloc.start()
+    with pytest.raises(DamagedCheckpointError, match="data-00000-of-2147483647' is missing"):
+        Checkpoint(prefix)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10**7
 
 
 def test_a_variable_that_is_shorter_than_its_shape(files):
