@@ -124,10 +124,12 @@ def record() -> dict[str, dict[str, str]]:
     return found
 
 
-# Modules that written programs have copies of: they import others of their directory.
-COPIED = (
+NOT_IMPORTED = (
+    # Written programs have copies of these, which import others of their directory.
     "estimator_spec.convert.keras_program.check",
     "estimator_spec.convert.torch_columns.files.",
+    # A conversion imports these: they register their classes with Keras.
+    "estimator_spec.convert.keras_columns.keras_classes.",
 )
 
 
@@ -136,7 +138,7 @@ def import_everything() -> None:
     for name in ("tpu_columns", "estimator_spec"):
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not module.name.endswith("__main__") and not module.name.startswith(COPIED):
+            if not module.name.endswith("__main__") and not module.name.startswith(NOT_IMPORTED):
                 importlib.import_module(module.name)
 
 
