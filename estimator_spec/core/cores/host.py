@@ -90,7 +90,10 @@ class HostCore(EmbeddingCore):
         configs, self._features = tables_and_features(spec)
         self._tables = {
             key: HostTable(
-                *(key, config, table_optimizer(spec, config), table_learning_rate(spec, config)),
+                key,
+                config,
+                table_optimizer(spec, config),
+                table_learning_rate(spec, config),
                 RowPartition(spec.partition_strategy, config.vocabulary_size, num_shards),
             )
             for key, config in sorted(configs.items())

@@ -103,8 +103,12 @@ class EvaluationGraph:
         tf1.logging.info("Starting evaluation at %s", time.strftime("%Y-%m-%dT%H:%M:%S"))
         start = time.monotonic()
         with sessions.open_non_training_session(
-            *(tf1.get_default_graph(), scaffold, checkpoint),
-            *(config.evaluation_master, config.session_config, hooks),
+            tf1.get_default_graph(),
+            scaffold,
+            checkpoint,
+            config.evaluation_master,
+            config.session_config,
+            hooks,
         ) as session:
             while not session.should_stop():
                 try:

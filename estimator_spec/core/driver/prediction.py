@@ -52,8 +52,7 @@ def predict(
     with (
         built.running(),
         sessions.open_non_training_session(
-            *(graph, built.spec.scaffold, checkpoint),
-            *(config.master, config.session_config, all_hooks),
+            graph, built.spec.scaffold, checkpoint, config.master, config.session_config, all_hooks
         ) as session,
     ):
         skip_hooks = Optimization.SKIPPED_HOOKS in setup.optimizations

@@ -94,8 +94,12 @@ def replace_updates(updates: Iterable[kernels.RowUpdate], step: Container[Any]) 
         with dependencies.replacing(op, "_native", [*op.control_inputs, *reads]):
             hyperparameters = update.hyperparameters()
             replaced[op] = update_rows(
-                *(update.kernel.rule, table, slots, hyperparameters),
-                *(inputs["indices"], inputs["grad"]),
+                update.kernel.rule,
+                table,
+                slots,
+                hyperparameters,
+                inputs["indices"],
+                inputs["grad"],
             )
     return replaced
 
