@@ -65,7 +65,7 @@ NAME = no_effect(
     "it names outputs and metrics of a MultiHead; alone it has no other head beside it"
 )
 WEIGHT = moves("weight")
-V2_SUM, V1_MEAN = moves("sum"), moves(tf1.losses.Reduction.MEAN)
+V2_SUM, V1_SUM = moves("sum"), moves(tf1.losses.Reduction.SUM)
 
 
 def rows(module: Any, reduction: Verdict, names: tuple[str, ...]) -> dict[str, HeadRow]:
@@ -140,7 +140,7 @@ HEADS = {
     ),
     1: rows(
         contrib,
-        V1_MEAN,
+        V1_SUM,
         (
             *("binary_classification_head", "multi_class_head", "multi_label_head"),
             *("regression_head", "poisson_regression_head", "logistic_regression_head"),

@@ -100,7 +100,7 @@ CASES = {
         V2, legacy("RMSprop", 0.05, momentum=0.5, centered=True), "SGD"
     ),
     "rows of momentum": lambda: wide_and_deep(
-        V1, tf1.train.MomentumOptimizer(0.1, 0.9), tf1.train.RMSPropOptimizer(0.1, momentum=0.5)
+        V1, tf1.train.MomentumOptimizer(0.01, 0.9), tf1.train.RMSPropOptimizer(0.01, momentum=0.5)
     ),
     "rows of FTRL": lambda: wide_and_deep(
         V1, "Ftrl", tf1.train.FtrlOptimizer(0.1, l2_shrinkage_regularization_strength=0.1)
