@@ -33,7 +33,8 @@ TensorFlow):
 
 Before a release:
 
-    nox -s release         every change and every night, all TensorFlows, at one commit
+    nox -s release         every change and every night, all TensorFlows, at one commit: an hour for
+                           each TensorFlow, and two for the rest; its sessions run one by one, too
     nox -s release -- --dry    what the release workflow does, without publishing
 
 By hand:
