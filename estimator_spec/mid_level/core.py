@@ -16,7 +16,7 @@ from tpu_columns.combining import Entries
 
 
 class _KnownOfUpdate(NamedTuple):
-    """What is known of an update when a function is traced.
+    """Static properties of an update, known when a function is traced.
 
     Attributes:
         kind: of the batches; see `MidLevelCore._unflatten`.

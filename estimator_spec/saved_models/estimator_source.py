@@ -179,9 +179,10 @@ def _expressions(writer: ColumnWriter, columns: Sequence[RecoveredColumn]) -> li
     """Returns the source of columns; those of a shared table come from one call."""
     made: list[Any] = []
     for found, expression in writer.expressions(columns):
-        is_shared = table_of(found.column) is not None
-        shared = f"*{render(expression, 3, 1, 1, _WIDTH)}"
-        made.append(Name(shared) if is_shared else expression)
+        if table_of(found.column) is None:
+            made.append(expression)
+        else:
+            made.append(Name(f"*{render(expression, 3, 1, 1, _WIDTH)}"))
     return made
 
 

@@ -31,17 +31,8 @@ SECONDS = 600  # until an import or a program counts as failed
 _BEAM = (
     *("apache-beam", "beartype", "cloudpickle", "crcmod", "dill", "envoy-data-plane", "fastavro"),
     *("fasteners", "googleapis-common-protos", "hdfs", "httplib2", "jsonpickle", "objsize"),
-    *(
-        "orjson",
-        "proto-plus",
-        "PyYAML",
-        "pyarrow",
-        "pyarrow-hotfix",
-        "pydot",
-        "pymongo",
-        "pyparsing",
-    ),
-    *("pytz", "regex", "tensorflow-metadata", "tfx-bsl", "zstandard"),
+    *("orjson", "proto-plus", "pyarrow", "pyarrow-hotfix", "pydot", "pymongo", "pyparsing"),
+    *("pytz", "PyYAML", "regex", "tensorflow-metadata", "tfx-bsl", "zstandard"),
 )
 _PROBABILITY = ("tensorflow-probability", "dm-tree", "decorator", "cloudpickle")
 

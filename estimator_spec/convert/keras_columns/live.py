@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
+import hashlib
 import inspect
-import itertools
 import linecache
 import types
 from collections.abc import Mapping
@@ -17,8 +17,6 @@ from estimator_spec.convert.keras_columns import source
 from estimator_spec.convert.keras_columns.plan import ModelPlan
 from estimator_spec.convert.keras_columns.readings import TENSORFLOW, Reading
 from estimator_spec.convert.optional_packages import load_extra
-
-_NUMBERS = itertools.count(1)
 
 
 def build_model(plan: ModelPlan, reading: Reading, initializer: str = "uniform") -> Any:
@@ -88,7 +86,7 @@ def _run(plan: ModelPlan, reading: Reading) -> types.ModuleType:
         plan = dataclasses.replace(plan, functions={}, losses={})
     text = source.write_model(plan, "this program", reading)
     # As for functions of an interpreter's prompt: AutoGraph finds sources by the file's name.
-    path = f"<model.py {next(_NUMBERS)} of to_keras>"
+    path = f"<model.py {hashlib.sha256(text.encode()).hexdigest()[:16]} of to_keras>"
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     return run_program(text, path, given)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -52,10 +53,14 @@ class Reading:
         """Yields the names of all functions and classes, for which Keras needn't be there."""
         yield from self.definitions()
         for name in self.classes:
-            text = pkgutil.get_data(_CLASSES, f"{name}.py") or b""
-            for node in ast.parse(text).body:
-                if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-                    yield node.name
+            yield from _names_in(name)
+
+
+@functools.cache
+def _names_in(module: str) -> tuple[str, ...]:
+    """Returns the names of the classes and functions of a module of `keras_classes`."""
+    body = ast.parse(pkgutil.get_data(_CLASSES, f"{module}.py") or b"").body
+    return tuple(node.name for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef)))
 
 
 def _definitions(modules: Iterable[types.ModuleType]) -> dict[str, Any]:

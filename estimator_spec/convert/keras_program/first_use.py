@@ -45,7 +45,7 @@ class EstimatorUse(NamedTuple):
 
     @property
     def source(self) -> Any:
-        """What a plan is made of: the estimator, its specification, or its columns."""
+        """The source of a plan: the estimator, its specification, or its columns."""
         if self.model is not None:
             return self.estimator
         of_spec = self.spec is not None and self.spec.feature_columns is not None

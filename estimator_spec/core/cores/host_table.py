@@ -58,7 +58,7 @@ class HostTable:
 
     @property
     def candidate(self) -> table_groups.Candidate:
-        """What decides whether the table is stacked."""
+        """The properties by which tables are grouped into stacks."""
         shards = 1 if self.layout.in_row_order else self.layout.num_shards
         rate = id(self.rate) if callable(self.rate) else self.rate
         rows, width = self.config.vocabulary_size, self.config.dimension

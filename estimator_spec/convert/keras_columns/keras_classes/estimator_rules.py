@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trains tables as estimators, on TensorFlow's backend.
+"""Keras classes that train tables by the rules of estimators, on TensorFlow's backend.
 
 Optimizers train the rows that a step looks up, and clip the gradient of each lookup.
 """

@@ -234,7 +234,8 @@ def test_the_command_writes_a_program_without_tensorflow(trained, tmp_path):
     assert {"model.py", "serve.py", "records.py", "check.py", "check.npz", "report.md"} <= files
     done = forking_python.run([tmp_path / "out" / "check.py"], timeout=300)
     assert done.returncode == 0, done.stdout
-    assert re.search(r"\d\d compared on .*, 0 differ", done.stdout)
+    compared = re.search(r"(\d+) compared on .*, 0 differ", done.stdout)
+    assert compared is not None and int(compared[1]) >= 32
 
 
 @pytest.mark.nightly("several processes; the snapshots and the comparison show the same in part")
