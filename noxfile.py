@@ -8,7 +8,7 @@ Every change (README's command, and what .ci/run runs; twenty minutes on two cor
     nox -s tests lint      the tests on the newest and on the oldest TensorFlow, then lint
     nox -s "tests(newest)" -- tests/test_docs.py -k links     one test
 
-Every night, or before a large change is merged (two to three hours on two cores;
+Every night, or before a large change is merged (three to four hours on two cores;
 `.github/workflows/nightly.yml` runs its parts beside each other, and every test on every
 TensorFlow):
 
@@ -33,8 +33,9 @@ TensorFlow):
 
 Before a release:
 
-    nox -s release         every change and every night, all TensorFlows, at one commit: an hour for
-                           each TensorFlow, and two for the rest; its sessions run one by one, too
+    nox -s release         every change and every night at one commit, every test on the oldest
+                           TensorFlow, too, and the versioned ones on all others; five hours on two
+                           cores; its sessions run one by one, too
     nox -s release -- --dry    what the release workflow does, without publishing
 
 By hand:
@@ -155,12 +156,16 @@ def nightly(session: nox.Session) -> None:
     """
     between = [name for name in BETWEEN if sys.version_info < (3, 13) or name in WITH_PYTHON_3_13]
     turn = session.posargs or [between[datetime.date.today().toordinal() % len(between)]]
-    _notify(session, turn, others=("-m", "versioned"))
+    _notify(session, turn)
 
 
 @nox.session(venv_backend="none")
 def release(session: nox.Session) -> None:
-    """Run every tier, on all TensorFlows, at one commit; `-- --dry` only walks the release."""
+    """Run every tier, on all TensorFlows, at one commit; `-- --dry` only walks the release.
+
+    Every test on the newest and on the oldest TensorFlow, and on the others those that their
+    version can change; `everything` runs all on one of these.
+    """
     changed = session.run("git", "status", "--porcelain", external=True, silent=True)
     if changed:
         session.error(f"a release is tested at one commit, and these files differ:\n{changed}")
@@ -168,7 +173,7 @@ def release(session: nox.Session) -> None:
         _check_release(session)
         session.notify("wheels", [])
     else:
-        _notify(session, list(BETWEEN))
+        _notify(session, list(BETWEEN), of_oldest=())
 
 
 def _check_release(session: nox.Session) -> None:
@@ -191,8 +196,19 @@ def _check_release(session: nox.Session) -> None:
     session.log(f"release.yml, at a tag v{version}, would build, test and publish these files:")
 
 
-def _notify(session: nox.Session, between: list[str], others: tuple[str, ...] = ()) -> None:
-    """Queues the sessions of a night; `others` chooses tests of TensorFlows but the newest."""
+_VERSIONED = ("-m", "versioned")
+
+
+def _notify(
+    session: nox.Session, between: list[str], of_oldest: tuple[str, ...] = _VERSIONED
+) -> None:
+    """Queues the sessions of a night.
+
+    Args:
+        session: the session that asks for them.
+        between: TensorFlows between the oldest and the newest that run the versioned tests.
+        of_oldest: options of pytest that choose the tests of the oldest.
+    """
     os.environ[LIVE] = "1"
     os.environ.setdefault(RANDOM_MODELS, "0-199")
     for name in (
@@ -208,8 +224,9 @@ def _notify(session: nox.Session, between: list[str], others: tuple[str, ...] = 
         "sparse_core",
     ):
         session.notify(name, [])
-    for name in ("tests(oldest)", *(f"everything({each})" for each in (*between, "tf-nightly"))):
-        session.notify(name, others)
+    session.notify("tests(oldest)", of_oldest)
+    for each in (*between, "tf-nightly"):
+        session.notify(f"everything({each})", _VERSIONED)
     session.notify("goldens", [])  # its reference is the environment of tests(oldest)
     session.notify("tests(newest)", [])
     session.notify("without_tensorflow", ["200"])

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import re
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +28,45 @@ STRATEGIES = ("div", "mod")
 
 # Each shard is a variable of a graph, or a slice in a checkpoint. TPU systems have 10,000 cores.
 MAX_SHARDS = 1 << 16
+
+_SHARD = re.compile(r"(.+)/part_(\d+)(?:/(.+))?")
+
+
+class ShardName(NamedTuple):
+    """Name of a shard of a partitioned variable, or of a shard's slot variable, in its parts.
+
+    Attributes:
+        variable: name of the partitioned variable.
+        shard: number of the shard.
+        slot: name of the slot variable of the shard; empty if it is the shard itself.
+    """
+
+    variable: str
+    shard: int
+    slot: str
+
+    @property
+    def whole(self) -> str:
+        """Name of the partitioned variable or slot variable, under which a checkpoint has it."""
+        return f"{self.variable}/{self.slot}" if self.slot else self.variable
+
+
+def shard_name(name: str) -> ShardName | None:
+    """Splits the name that TensorFlow gives to a shard; None for any other variable's name.
+
+    >>> shard_name("dnn/kernel/part_1")
+    ShardName(variable='dnn/kernel', shard=1, slot='')
+    >>> shard_name("dnn/kernel/part_1/Adagrad").whole
+    'dnn/kernel/Adagrad'
+    """
+    found = _SHARD.fullmatch(name)
+    return ShardName(found[1], int(found[2]), found[3] or "") if found else None
+
+
+def whole_name(name: str) -> str:
+    """Returns the name under which a checkpoint has a variable, whether it is a shard or not."""
+    found = shard_name(name)
+    return found.whole if found else name
 
 
 def check_strategy(strategy: str) -> None:

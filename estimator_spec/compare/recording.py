@@ -7,15 +7,13 @@ import dataclasses
 import functools
 import json
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from estimator_spec.compare.estimator_collector.options import FORMAT, RECORD, VALUES
-
-_PART = re.compile(r"(.+)/part_(\d+)((?:/.*)?)$")
+from tpu_columns.partition import whole_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +149,7 @@ class Recording:
             variables=_whole_variables(entry.get("variables", [])),
             arrays=groups,
             signatures=entry.get("signatures", {}),
-            assigned=None if assigned is None else tuple(map(_whole_name, assigned)),
+            assigned=None if assigned is None else tuple(map(whole_name, assigned)),
         )
 
     def _array(self, reference: dict[str, Any]) -> Array:
@@ -166,24 +164,14 @@ class Recording:
         """Returns arrays by the names of whole variables."""
         parts: dict[str, list[Array]] = {}
         for name, reference in references.items():
-            parts.setdefault(_whole_name(name), []).append(self._array(reference))
+            parts.setdefault(whole_name(name), []).append(self._array(reference))
         return {name: functools.reduce(_join, arrays) for name, arrays in parts.items()}
-
-
-def _whole_name(name: str) -> str:
-    """Returns the name of a variable without the number of a part.
-
-    >>> _whole_name("dnn/kernel/part_0"), _whole_name("dnn/kernel/part_1/Adagrad")
-    ('dnn/kernel', 'dnn/kernel/Adagrad')
-    """
-    match = _PART.match(name)
-    return match[1] + match[3] if match else name
 
 
 def _whole_variables(entries: list[dict[str, Any]]) -> dict[str, RecordedVariable]:
     variables: dict[str, RecordedVariable] = {}
     for entry in entries:
-        name, shape = _whole_name(entry["name"]), tuple(entry["shape"])
+        name, shape = whole_name(entry["name"]), tuple(entry["shape"])
         if name in variables:
             shape = _joined_shape(variables[name].shape, shape)[0]
         variables[name] = RecordedVariable(name, entry["dtype"], shape, entry["trainable"])

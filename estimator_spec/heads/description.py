@@ -12,6 +12,7 @@ import tensorflow as tf
 from estimator_spec.core.common.signatures import argument_names
 from estimator_spec.heads import regression
 from estimator_spec.heads.binary_class import BinaryClassHead
+from estimator_spec.heads.metrics import HeadMetric
 from estimator_spec.heads.multi_class import MultiClassHead
 from estimator_spec.heads.multi_label import MultiLabelHead
 
@@ -42,6 +43,7 @@ class HeadDescription(NamedTuple):
         inverse_link_fn: function of the logits that returns the predictions, or None.
         prediction_keys: names of the predictions.
         metrics_of_classes: class id, and the names of its mean probability and areas under curves.
+        metrics: all metrics but those of losses.
     """
 
     kind: str
@@ -57,6 +59,7 @@ class HeadDescription(NamedTuple):
     inverse_link_fn: Callable[[Any], Any] | None = None
     prediction_keys: tuple[str, ...] = ()
     metrics_of_classes: tuple[tuple[int, tuple[str, str, str]], ...] = ()
+    metrics: tuple[HeadMetric, ...] = ()
 
 
 def describe(head: Any) -> tuple[HeadDescription, ...]:
@@ -97,6 +100,7 @@ def _describe(head: Any, name: str, weight: float) -> HeadDescription:
             (number, inner.class_metric_keys(number))
             for number in getattr(inner, "classes_with_metrics", ())
         ),
+        tuple(inner.metric_rows()),
     )
 
 

@@ -8,7 +8,6 @@ the number of buckets, `Bucketize` the boundaries, the initializer of a table th
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from estimator_spec.saved_models.graph import (
     UnknownPartError,
     node_name,
 )
+from tpu_columns.partition import shard_name
 from tpu_columns.storage import SCALE
 
 fc = tf.feature_column
@@ -379,4 +379,6 @@ def walk_up(graph: NodeGraph, tensor: str, ends: Collection[str] = ()) -> Iterat
 
 def whole_name(name: str) -> str:
     """Returns the name of a variable without that of its part."""
-    return re.sub(r"/part_\d+$", "", name)
+    found = shard_name(name)
+    # The weights of a feature that is called `part_1` aren't a slot variable.
+    return found.variable if found and not found.slot else name

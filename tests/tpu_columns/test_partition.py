@@ -13,7 +13,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tpu_columns.partition import RowPartition
+from tpu_columns.partition import RowPartition, shard_name, whole_name
+
+tf1 = tf.compat.v1
 
 layouts = st.builds(
     RowPartition, st.sampled_from(["div", "mod"]), st.integers(0, 200), st.integers(1, 30)
@@ -149,3 +151,24 @@ def test_it_needs_no_tensorflow():
     )
     path = sys.modules[RowPartition.__module__].__file__
     subprocess.run([sys.executable, "-c", code, path], check=True)
+
+
+def test_names_of_shards_are_those_of_tensorflow(tmp_path):
+    """Shards and their slots are told from other variables; a checkpoint has the whole names."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        by_rows = tf1.fixed_size_partitioner(2)
+        table = tf1.get_variable("dnn/table", [3, 2], partitioner=by_rows, use_resource=True)
+        bias = tf1.get_variable("dnn/bias", [2], use_resource=True)
+        loss = tf.reduce_sum(tf.convert_to_tensor(table)) + tf.reduce_sum(bias)
+        tf1.train.AdagradOptimizer(0.1).minimize(loss)
+        names = [variable.op.name for variable in tf1.global_variables()]
+        session.run(tf1.global_variables_initializer())
+        saved = tf1.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+    found = {name: shard_name(name) for name in names}
+    assert {name: tuple(split) for name, split in found.items() if split is not None} == {
+        "dnn/table/part_0": ("dnn/table", 0, ""),
+        "dnn/table/part_1": ("dnn/table", 1, ""),
+        "dnn/table/part_0/Adagrad": ("dnn/table", 0, "Adagrad"),
+        "dnn/table/part_1/Adagrad": ("dnn/table", 1, "Adagrad"),
+    }
+    assert {name for name, _ in tf.train.list_variables(saved)} == set(map(whole_name, names))

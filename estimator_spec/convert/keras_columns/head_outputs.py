@@ -18,7 +18,8 @@ from estimator_spec.convert.keras_columns.plan import (
     output_name,
 )
 from estimator_spec.heads.description import HeadDescription
-from estimator_spec.heads.keys import MetricKeys, PredictionKeys
+from estimator_spec.heads.keys import MetricKeys, PredictionKeys, with_head_name
+from estimator_spec.heads.metrics import LABELS as LABELS_OF_METRICS
 
 _REDUCTIONS = {
     "auto": "sum_over_batch_size",
@@ -30,18 +31,13 @@ _REDUCTIONS = {
     "weighted_sum_by_nonzero_weights": "sum_over_batch_size",
 }
 
-_AT_THRESHOLD = (
-    (MetricKeys.ACCURACY_AT_THRESHOLD, "BinaryAccuracy", "threshold"),
-    (MetricKeys.PRECISION_AT_THRESHOLD, "Precision", "thresholds"),
-    (MetricKeys.RECALL_AT_THRESHOLD, "Recall", "thresholds"),
-)
-_CROSS_ENTROPY = "keras.losses.BinaryCrossentropy"
-_LOSSES = {
-    "binary": (_CROSS_ENTROPY, {"from_logits": True}),
-    "logistic": (_CROSS_ENTROPY, {"from_logits": True}),
-    "labels": (_CROSS_ENTROPY, {"from_logits": True}),
-    "classes": ("keras.losses.SparseCategoricalCrossentropy", {"from_logits": True}),
-    "numbers": ("keras.losses.MeanSquaredError", {}),
+# Names of the classes of Keras, among its losses and its metrics.
+_LOSSES: dict[str, tuple[str, dict[str, Any]]] = {
+    "binary": ("BinaryCrossentropy", {"from_logits": True}),
+    "logistic": ("BinaryCrossentropy", {"from_logits": True}),
+    "labels": ("BinaryCrossentropy", {"from_logits": True}),
+    "classes": ("SparseCategoricalCrossentropy", {"from_logits": True}),
+    "numbers": ("MeanSquaredError", {}),
 }
 
 
@@ -171,8 +167,8 @@ def _add_loss(plan: ModelPlan, head: HeadDescription) -> None:
     elif head.kind == "poisson":
         loss = call("PoissonLoss", full=head.full_loss, reduction=reduction)
     else:
-        function, options = _LOSSES[head.kind]
-        loss = call(function, **options, reduction=reduction)
+        name, options = _LOSSES[head.kind]
+        loss = call(f"keras.losses.{name}", **options, reduction=reduction)
     output = output_name(head.name, _logits_key(head))
     plan.loss[output] = loss
     weight = head.weight
@@ -206,60 +202,32 @@ def _of_head(what: str, head: HeadDescription) -> str:
 def _add_metrics(plan: ModelPlan, head: HeadDescription) -> None:
     def metric(key: str, name: str, function: str, *arguments: Any, **options: Any) -> None:
         found = plan.metrics.setdefault(output_name(head.name, key), [])
-        name = f"{name}/{head.name}" if head.name else name
+        name = with_head_name(name, head.name)
         found.append(call(function, *arguments, name=name, **options))
 
-    def average_loss(function: str, **options: Any) -> None:
-        if head.loss_fn is None:
-            metric(_logits_key(head), "average_loss", function, **options)
-            return
-        mean = "keras.metrics.MeanMetricWrapper"
-        metric(_logits_key(head), "average_loss", mean, _own_loss(plan, head, None))
-
-    def means(output: str) -> None:
-        mean = "keras.metrics.MeanMetricWrapper"
-        metric(output, "prediction/mean", mean, Name("prediction_value"))
-        metric(output, "label/mean", mean, Name("label_value"))
-
-    def areas(output: str) -> None:
-        metric(output, "auc", "keras.metrics.AUC")
-        metric(output, "auc_precision_recall", "keras.metrics.AUC", curve="PR")
-
-    if head.kind == "binary":
-        average_loss("keras.metrics.BinaryCrossentropy", from_logits=True)
-        metric("class_ids", "accuracy", "keras.metrics.Accuracy")
-        metric("logistic", "precision", "keras.metrics.Precision")
-        metric("logistic", "recall", "keras.metrics.Recall")
-        metric("logistic", "accuracy_baseline", "AccuracyBaseline", Name("label_value"))
-        areas("logistic")
-        means("logistic")
-    elif head.kind == "classes":
-        average_loss("keras.metrics.SparseCategoricalCrossentropy", from_logits=True)
-        metric("class_ids", "accuracy", "keras.metrics.Accuracy")
-    elif head.kind == "labels":
-        average_loss("keras.metrics.BinaryCrossentropy", from_logits=True)
-        areas("probabilities")
+    mean, logits = "keras.metrics.MeanMetricWrapper", _logits_key(head)
+    if head.loss_fn is not None:
+        metric(logits, MetricKeys.LOSS_MEAN, mean, _own_loss(plan, head, None))
+    elif head.kind == "poisson":
+        loss = call("PoissonLoss", full=head.full_loss, reduction=None)
+        metric(logits, MetricKeys.LOSS_MEAN, mean, loss)
     else:
-        if head.kind == "numbers":
-            average_loss("keras.metrics.MeanSquaredError")
-        elif head.kind == "logistic":
-            average_loss("keras.metrics.BinaryCrossentropy", from_logits=True)
+        name, options = _LOSSES[head.kind]
+        metric(logits, MetricKeys.LOSS_MEAN, f"keras.metrics.{name}", **options)
+    for row in head.metrics:
+        if row.values == LABELS_OF_METRICS:
+            function = "AccuracyBaseline" if row.is_baseline else mean
+            metric(logits, row.key, function, Name("label_value"))
+        elif row.kind == "Mean":
+            of_class = {} if row.class_id is None else {"class_id": row.class_id}
+            metric(row.values, row.key, mean, Name("prediction_value"), **of_class)
         else:
-            loss = call("PoissonLoss", full=head.full_loss, reduction=None)
-            metric("logits", "average_loss", "keras.metrics.MeanMetricWrapper", loss)
-        means("predictions")
-    for class_id, (mean, roc, pr) in head.metrics_of_classes:
-        number = head.logits_dimension
-        one = [float(other == class_id) for other in range(number)]
-        options = {"multi_label": True, "num_labels": number, "label_weights": one}
-        wrapper = "keras.metrics.MeanMetricWrapper"
-        metric("probabilities", mean, wrapper, Name("prediction_value"), class_id=class_id)
-        metric("probabilities", roc, "keras.metrics.AUC", **options)
-        metric("probabilities", pr, "keras.metrics.AUC", curve="PR", **options)
-    for threshold in head.thresholds:
-        output = "logistic" if head.kind == "binary" else "probabilities"
-        for key, function, argument in _AT_THRESHOLD:
-            metric(output, key % threshold, f"keras.metrics.{function}", **{argument: threshold})
+            options = {key: value for key, value in row.options.items() if value != "ROC"}
+            if row.class_id is not None:
+                number = head.logits_dimension
+                options |= {"multi_label": True, "num_labels": number}
+                options["label_weights"] = [float(n == row.class_id) for n in range(number)]
+            metric(row.values, row.key, f"keras.metrics.{row.kind}", **options)
     _add_differences_of_metrics(plan, head)
 
 

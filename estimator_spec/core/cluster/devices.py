@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_spec.core.cluster import roles
 from estimator_spec.core.run_config import RunConfig, TaskType
+from tpu_columns.partition import shard_name
 
 # Ops that hold state which all training processes share.
 _SHARED_STATE = (
@@ -24,8 +24,6 @@ _SHARED_STATE = (
     "Variable",
     "VariableV2",
 )
-# In the names of a partitioned variable's shards, and of their slot variables.
-_SHARD = re.compile(r"/part_(\d+)(/|$)")
 
 
 def device_function(config: RunConfig) -> Any:
@@ -70,9 +68,9 @@ class BytesBalance:
         """Returns the index of the server of an op that holds shared state."""
         self._add_loads()
         self._placed.append(op)
-        shard = _SHARD.search(op.name)
-        if shard:
-            return int(shard[1]) % len(self._loads)
+        name = shard_name(op.name)
+        if name:
+            return name.shard % len(self._loads)
         return self._loads.index(min(self._loads))
 
     def _add_loads(self) -> None:

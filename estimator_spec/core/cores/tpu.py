@@ -13,7 +13,6 @@ TensorFlow's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -29,7 +28,7 @@ from estimator_spec.core.embedding.spec import (
     tables_and_features,
 )
 from tpu_columns import categorical, lookup, storage
-from tpu_columns.partition import RowPartition
+from tpu_columns.partition import RowPartition, shard_name
 
 tf1 = tf.compat.v1
 
@@ -229,8 +228,8 @@ class TpuCore(interface.EmbeddingCore):
         collection = tf1.GraphKeys.GLOBAL_VARIABLES if saved else tf1.GraphKeys.LOCAL_VARIABLES
 
         def place(op: Any) -> str:
-            part = re.search(r"/part_(\d+)(/|$)", op.name)
-            return hosts[int(part[1])] if part else hosts[0]
+            part = shard_name(op.name)
+            return hosts[part.shard if part else 0]
 
         with tf1.device(place):
             variable = table_variables.create_variable(

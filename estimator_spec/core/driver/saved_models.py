@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from estimator_spec.core.driver import (
 from estimator_spec.core.driver.graph_builder import RunSetup
 from estimator_spec.core.driver.signatures import build_signatures
 from estimator_spec.core.user_functions.model_spec import EstimatorSpec, ModeKeys
-from tpu_columns import placement, storage
+from tpu_columns import partition, placement, storage
 
 if TYPE_CHECKING:
     from estimator_spec.core.checkpoints.quantization import QuantizationStats
@@ -43,7 +42,6 @@ TAGS = {
 }
 TRAIN_OP_COLLECTION = "saved_model_train_op"  # the name that TensorFlow's loaders expect
 _ATTEMPTS = 10
-_PART = re.compile(r"/part_\d+$")
 
 
 def export(
@@ -177,7 +175,7 @@ def _restore(saver: Any, session: Any, checkpoint: str, mode: str, dtype: str) -
     except tf.errors.NotFoundError as error:
         saved = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
         # A checkpoint has partitioned variables as a whole.
-        names = {_PART.sub("", variable.op.name) for variable in tf1.global_variables()}
+        names = {partition.whole_name(variable.op.name) for variable in tf1.global_variables()}
         raise ValueError(
             "Could not load all requested variables from checkpoint. Please make sure your "
             "model_fn does not expect variables that were not saved in the checkpoint. In "

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 import tensorflow as tf
 
@@ -12,13 +11,11 @@ from estimator_spec.core.checkpoints import records, state_file
 from estimator_spec.core.cores import stacked_tables
 from estimator_spec.core.cores.interface import TablesListener
 from estimator_spec.core.embedding.spec import EmbeddingConfigSpec
-from tpu_columns import engine, storage
+from tpu_columns import engine, partition, storage
 
 tf1 = tf.compat.v1
 
 _BASENAME = "model.ckpt"  # the default of CheckpointSaverHook
-
-_SHARD_SUFFIX = re.compile(r"/part_\d+$")  # in the names of a partitioned variable's shards
 
 
 class TableRecordListener(TablesListener):
@@ -33,7 +30,7 @@ class TableRecordListener(TablesListener):
         graph = tf1.get_default_graph()
         layouts = storage.layouts(graph)
         keys = records.keys_of(self._spec, layouts)
-        shapes = {_SHARD_SUFFIX.sub("", v.op.name): v.shape for v in tf1.global_variables()}
+        shapes = {partition.whole_name(v.op.name): v.shape for v in tf1.global_variables()}
         shapes.update({name: part.shape for name, part in stacked_tables.slices(graph).items()})
         tables = {
             name: records.TableRecord(layout, int(shapes[name][-1]), keys.get(name))

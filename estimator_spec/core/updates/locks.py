@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from estimator_spec.core._tensorflow import graph_surgery
 from estimator_spec.core.updates import dependencies, native_ops
-from tpu_columns import graphs, shared_state, storage
+from tpu_columns import graphs, partition, shared_state, storage
 from tpu_columns.kernels import loading
 
 tf1 = tf.compat.v1
@@ -187,14 +187,13 @@ def _shape(variable: Any) -> tf.TensorShape:
     return tf.TensorShape(variable.get_attr("shape"))
 
 
-def _name_of_whole(variable: Any) -> tuple[str, str]:
-    """Returns the name of a variable without that of its shard, and the shard's."""
-    name, separator, rest = variable.name.partition("/part_")
-    number, _, suffix = rest.partition("/")
-    return (f"{name}/{suffix}".rstrip("/"), number) if separator else (name, "")
+def _name_of_whole(variable: Any) -> tuple[str, int | None]:
+    """Returns the name of a variable without that of its shard, and the shard's number."""
+    found = partition.shard_name(variable.name)
+    return (found.whole, found.shard) if found else (variable.name, None)
 
 
-def _owner_of_slot(variable: Any, owners: dict[tuple[str, str], Any]) -> Any:
+def _owner_of_slot(variable: Any, owners: dict[tuple[str, int | None], Any]) -> Any:
     """Returns the variable of which another one is a slot, by its name; None if there is none."""
     name, number = _name_of_whole(variable)
     while "/" in name:

@@ -864,16 +864,20 @@ def compile_model(model: keras.Model) -> None:
             ),
         },
         weighted_metrics={
-            "logits": [keras.metrics.BinaryCrossentropy(name="average_loss", from_logits=True)],
-            "class_ids": [keras.metrics.Accuracy(name="accuracy")],
-            "logistic": [
+            "logits": [
+                keras.metrics.BinaryCrossentropy(name="average_loss", from_logits=True),
+                keras.metrics.MeanMetricWrapper(label_value, name="label/mean"),
+                AccuracyBaseline(label_value, name="accuracy_baseline"),
+            ],
+            "class_ids": [
+                keras.metrics.Accuracy(name="accuracy"),
                 keras.metrics.Precision(name="precision"),
                 keras.metrics.Recall(name="recall"),
-                AccuracyBaseline(label_value, name="accuracy_baseline"),
+            ],
+            "logistic": [
+                keras.metrics.MeanMetricWrapper(prediction_value, name="prediction/mean"),
                 keras.metrics.AUC(name="auc"),
                 keras.metrics.AUC(name="auc_precision_recall", curve="PR"),
-                keras.metrics.MeanMetricWrapper(prediction_value, name="prediction/mean"),
-                keras.metrics.MeanMetricWrapper(label_value, name="label/mean"),
             ],
         },
     )
