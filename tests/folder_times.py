@@ -49,9 +49,10 @@ def read_report(path: Path) -> tuple[dict[str, Folder], list[str]]:
 
 
 def _folder(module: str) -> str:
-    """Returns the folder of a module's dotted name: two levels below `tests/estimator_spec`."""
+    """Returns the folder of a module's dotted name: a package, a product, one of the core."""
     parts = [part for part in module.split(".") if not part[:1].isupper()][1:-1]
-    return "/".join(parts[:2] if parts[:1] == ["estimator_spec"] else parts[:1]) or "(top)"
+    levels = 1 if parts[:1] != ["estimator_spec"] else 3 if parts[1:2] == ["core"] else 2
+    return "/".join(parts[:levels]) or "(top)"
 
 
 def table(reports: dict[str, dict[str, Folder]]) -> str:

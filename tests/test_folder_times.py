@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 REPORT = """<testsuites><testsuite>
-<testcase classname="tests.estimator_spec.driver.test_a" name="test_x" time="30.0"/>
-<testcase classname="tests.estimator_spec.driver.test_a.TestB" name="test_y" time="10.0"/>
+<testcase classname="tests.estimator_spec.core.driver.test_a" name="test_x" time="30.0"/>
+<testcase classname="tests.estimator_spec.core.driver.test_a.TestB" name="test_y" time="10.0"/>
+<testcase classname="tests.estimator_spec.heads.inner.test_b" name="test_w" time="12.0"/>
 <testcase classname="tests.tpu_columns.test_c" name="test_z[1]" time="20.0"><failure/></testcase>
 <testcase classname="tests.test_docs" name="test_d" time="11.0"/>
 <testcase classname="tests.test_docs" name="test_e" time="90.0"><skipped/></testcase>
@@ -39,7 +40,8 @@ def test_folders_of_a_report(folder_times, report):
     """Times are added up by folder, without the tests that were skipped; failures are named."""
     folders, failed = folder_times.read_report(report)
     assert folders == {
-        "estimator_spec/driver": (2, 40.0),
+        "estimator_spec/core/driver": (2, 40.0),
+        "estimator_spec/heads": (1, 12.0),
         "tpu_columns": (1, 20.0),
         "(top)": (1, 11.0),
     }
@@ -55,7 +57,12 @@ def test_a_written_table_is_read_again(folder_times, report, tmp_path, monkeypat
     folder_times.main()
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "stale" not in text
-    expected = {"estimator_spec/driver": 40.0, "tpu_columns": 20.0, "(top)": 11.0}
+    expected = {
+        "estimator_spec/core/driver": 40.0,
+        "estimator_spec/heads": 12.0,
+        "tpu_columns": 20.0,
+        "(top)": 11.0,
+    }
     assert folder_times.read_table(text) == {"newest": expected}
 
 
