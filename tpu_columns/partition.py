@@ -69,6 +69,18 @@ def whole_name(name: str) -> str:
     return found.whole if found else name
 
 
+def unsharded_name(name: str) -> str:
+    """Returns the name of a variable that isn't a slot, without that of its shard.
+
+    Only the end of a name is that of a shard: a scope or a feature may be called `part_1`, too.
+
+    >>> unsharded_name("dnn/kernel/part_1"), unsharded_name("tower/part_1/kernel")
+    ('dnn/kernel', 'tower/part_1/kernel')
+    """
+    found = shard_name(name)
+    return found.variable if found and not found.slot else name
+
+
 def check_strategy(strategy: str) -> None:
     """Checks the name of a partition strategy.
 

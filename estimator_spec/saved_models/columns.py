@@ -20,7 +20,7 @@ from estimator_spec.saved_models.graph import (
     UnknownPartError,
     node_name,
 )
-from tpu_columns.partition import shard_name
+from tpu_columns.partition import unsharded_name
 from tpu_columns.storage import SCALE
 
 fc = tf.feature_column
@@ -105,7 +105,7 @@ class ColumnReader:
         self._ids = categorical.CategoricalReader(graph, self.numeric)
         self.variables: dict[str, GraphVariable] = {}
         for name, part in sorted(graph.variables.items()):
-            base = whole_name(name)
+            base = unsharded_name(name)
             known = self.variables.get(base)
             if known is not None and part.shape:
                 rows = known.shape[0] + part.shape[0]
@@ -259,7 +259,7 @@ class ColumnReader:
     def variable_of(self, tensor: str) -> str | None:
         """Returns the name of the variable that a tensor is the value of."""
         node = self._graph.node(self._graph.follow(tensor, _READS))
-        return whole_name(node.name) if node.name in self._graph.variables else None
+        return unsharded_name(node.name) if node.name in self._graph.variables else None
 
     def _combination(self, lookup: Any) -> Combination:
         graph, max_norm, sums, selected = self._graph, None, [], None
@@ -375,10 +375,3 @@ def walk_up(graph: NodeGraph, tensor: str, ends: Collection[str] = ()) -> Iterat
             if each not in seen:
                 seen.add(each)
                 todo.append(each)
-
-
-def whole_name(name: str) -> str:
-    """Returns the name of a variable without that of its part."""
-    found = shard_name(name)
-    # The weights of a feature that is called `part_1` aren't a slot variable.
-    return found.variable if found and not found.slot else name

@@ -24,13 +24,14 @@ from estimator_spec.heads.regression import (
     RegressionHead,
 )
 from estimator_spec.saved_models.categorical import CategoricalReader
-from estimator_spec.saved_models.columns import walk_up, whole_name
+from estimator_spec.saved_models.columns import walk_up
 from estimator_spec.saved_models.graph import (
     GraphSignature,
     NodeGraph,
     StoredTensor,
     UnknownPartError,
 )
+from tpu_columns.partition import unsharded_name
 
 _PASSED = dict.fromkeys(("Identity", "Reshape", "ExpandDims", "Squeeze", "Cast"), 0)
 _LAYERS = ("MatMul", "BiasAdd", "AddN", "AddV2", "Add")
@@ -157,7 +158,7 @@ def _of_loss(graph: NodeGraph) -> RecoveredHead:
 def _bias(graph: NodeGraph) -> tuple[str, int]:
     """Returns the name of the variable that is the logits' bias, and its size."""
     for name, variable in graph.variables.items():
-        if whole_name(name) in _BIASES:
+        if unsharded_name(name) in _BIASES:
             return name, int(variable.shape[0])
     raise UnknownPartError("no variable is the bias of logits")
 
@@ -260,7 +261,7 @@ class _HeadReader:
         if node.op != "BiasAdd":
             return False
         bias = graph.node(graph.follow(inputs[1], _READS)).name
-        return whole_name(bias) in _BIASES
+        return unsharded_name(bias) in _BIASES
 
     def _is_binary(self, outputs: Mapping[str, StoredTensor], scores: StoredTensor) -> bool:
         """Returns whether there is one logit: the probabilities are of (0, logit)."""

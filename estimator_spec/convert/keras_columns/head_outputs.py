@@ -81,12 +81,11 @@ def add_heads(
         _add_predictions(plan, head, part)
         _add_loss(plan, head)
         _add_metrics(plan, head)
-        if generation == 1 and head.kind in ("binary", "labels"):
-            areas = [area for _, (_, _, area) in head.metrics_of_classes]
-            for area in (MetricKeys.AUC_PR, *areas):
+        for row in head.metrics if generation == 1 else ():
+            if row.options.get("curve") == "PR":
                 plan.differ(
                     _of_head("the metrics", head),
-                    area,
+                    row.key,
                     "TensorFlow 1 adds up trapezoids, Keras interpolates",
                     of_keras=True,
                 )
@@ -222,6 +221,7 @@ def _add_metrics(plan: ModelPlan, head: HeadDescription) -> None:
             of_class = {} if row.class_id is None else {"class_id": row.class_id}
             metric(row.values, row.key, mean, Name("prediction_value"), **of_class)
         else:
+            # Keras' AUC is that of the ROC curve unless told otherwise.
             options = {key: value for key, value in row.options.items() if value != "ROC"}
             if row.class_id is not None:
                 number = head.logits_dimension

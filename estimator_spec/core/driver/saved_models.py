@@ -175,7 +175,7 @@ def _restore(saver: Any, session: Any, checkpoint: str, mode: str, dtype: str) -
     except tf.errors.NotFoundError as error:
         saved = tf.train.load_checkpoint(checkpoint).get_variable_to_shape_map()
         # A checkpoint has partitioned variables as a whole.
-        names = {partition.whole_name(variable.op.name) for variable in tf1.global_variables()}
+        names = {partition.unsharded_name(each.op.name) for each in tf1.global_variables()}
         raise ValueError(
             "Could not load all requested variables from checkpoint. Please make sure your "
             "model_fn does not expect variables that were not saved in the checkpoint. In "

@@ -30,7 +30,7 @@ class TableRecordListener(TablesListener):
         graph = tf1.get_default_graph()
         layouts = storage.layouts(graph)
         keys = records.keys_of(self._spec, layouts)
-        shapes = {partition.whole_name(v.op.name): v.shape for v in tf1.global_variables()}
+        shapes = {partition.unsharded_name(v.op.name): v.shape for v in tf1.global_variables()}
         shapes.update({name: part.shape for name, part in stacked_tables.slices(graph).items()})
         tables = {
             name: records.TableRecord(layout, int(shapes[name][-1]), keys.get(name))

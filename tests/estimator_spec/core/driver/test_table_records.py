@@ -15,7 +15,7 @@ from estimator_spec.core.checkpoints import records
 tf1 = tf.compat.v1
 
 
-def train(model_dir, core, steps):
+def train(model_dir, core, steps, scope="model"):
     """Trains a table for some steps, and returns the record of the last checkpoint."""
     word = tf.feature_column.categorical_column_with_identity("word", num_buckets=9)
     column = tpu_columns.embedding_column(word, dimension=2)
@@ -25,7 +25,9 @@ def train(model_dir, core, steps):
         return tf.data.Dataset.from_tensors(({"word": words}, words % 2)).repeat()
 
     def model_fn(features, labels, mode, params):
-        logits = tf.reduce_sum(tpu_columns.input_layer(features, [column]), 1, keepdims=True)
+        with tf1.variable_scope(scope):
+            vectors = tpu_columns.input_layer(features, [column])
+        logits = tf.reduce_sum(vectors, 1, keepdims=True)
         loss = tf1.losses.sigmoid_cross_entropy(labels, logits)
         # The host core's optimizer is the spec's.
         variables = [tf1.get_variable("bias", [])] if core else None
@@ -62,3 +64,9 @@ def test_the_record_says_what_trained(tmp_path, monkeypatch, caplog, core):
     assert train(tmp_path, core, 1).engine == "kernels"
     line = "model.ckpt-3 was trained by TensorFlow, and training goes on by kernels"
     assert caplog.text.count(line) == 1
+
+
+def test_a_scope_may_be_called_as_a_shard(tmp_path):
+    """A table in a scope `part_1` isn't taken for a shard's slot variable: its record has it."""
+    (name,) = train(tmp_path, None, 1, scope="tower/part_1").tables
+    assert name == "tower/part_1/input_layer/word_embedding/embedding_weights"
